@@ -1,0 +1,281 @@
+//! The key-value API that SQL stands on.
+//!
+//! Keys are ordered byte strings that begin with a storage id (4 bytes, big endian); values are byte strings.
+//! SQL sees neither RocksDB nor the timestamp at the end of a stored key: it reads through a [`Snapshot`] and
+//! writes into a [`Transaction`]. The traits are small and object-safe because a second implementation, over a
+//! distributed engine, is planned behind them.
+//!
+//! Rules that a caller keeps:
+//! - Within one storage id no key is a prefix of another (`cairn_types::key` sees to that).
+//! - Whoever writes a key that others may write too locks it first.
+//! - A transaction is used by one thread at a time; cursors of it may be open while it writes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use cairn_storage::{StorageId, Timestamp};
+
+use crate::{Error, Interrupt};
+
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Number of a command within its transaction. A read at command `c` sees the transaction's own writes
+/// of commands before `c` only (Halloween problem, data-modifying CTEs).
+pub type CommandId = u32;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Isolation {
+    /// Each statement reads at a time of its own.
+    ReadCommitted,
+    /// One time for the whole transaction; writing a row that changed since then is [`Error::Serialization`].
+    RepeatableRead,
+}
+
+/// What a read sees: versions committed at or before `read_time`, and own writes of commands before `command`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    pub read_time: Timestamp,
+    pub command: CommandId,
+}
+
+/// One session as the transaction floor knows it; shared by the session's transactions.
+#[derive(Debug)]
+pub struct SessionHandle {
+    /// The number by which clients know the session (BackendKeyData, deadlock reports).
+    pub pid: i32,
+    /// Cancel requests and timeouts: waiting for a lock ends when it is raised.
+    pub interrupt: Arc<Interrupt>,
+}
+
+#[derive(Clone)]
+pub struct BeginOptions {
+    pub session: Arc<SessionHandle>,
+    pub isolation: Isolation,
+    /// Writing is refused with [`Error::ReadOnly`].
+    pub read_only: bool,
+    /// Reads at a time in the past; implies `read_only`.
+    pub read_time: Option<Timestamp>,
+}
+
+/// Row lock modes with PostgreSQL's conflict table (manual, section 13.3.2), weakest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RowLockMode {
+    KeyShare,
+    Share,
+    NoKeyUpdate,
+    Update,
+}
+
+/// Table lock modes with PostgreSQL's conflict table (manual, section 13.3.1), weakest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TableLockMode {
+    AccessShare,
+    RowShare,
+    RowExclusive,
+    ShareUpdateExclusive,
+    Share,
+    ShareRowExclusive,
+    Exclusive,
+    AccessExclusive,
+}
+
+/// What to do where another transaction holds a conflicting lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitPolicy {
+    /// Wait, at the most so long (`lock_timeout`; zero: without end).
+    Block { timeout: Duration },
+    /// SKIP LOCKED: give up quietly.
+    Skip,
+    /// NOWAIT: [`Error::LockNotAvailable`].
+    Error,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockOutcome {
+    /// The lock is held now. `waited` tells that somebody else held it first, so that what was read may be old.
+    Acquired { waited: bool },
+    /// Only for [`WaitPolicy::Skip`].
+    Skipped,
+}
+
+/// What a table or advisory lock is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LockTag {
+    /// An object of the catalog: class (pg_class, ...) and object oid.
+    Object { class: u32, object: u32 },
+    /// `pg_advisory_lock(bigint)`.
+    Advisory(i64),
+    /// `pg_advisory_lock(int, int)`.
+    AdvisoryPair(i32, i32),
+}
+
+/// How long a table or advisory lock is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockScope {
+    Transaction,
+    /// Until it is released by name, or the session ends; survives rollback.
+    Session,
+}
+
+/// The newest state of a key: committed, or the transaction's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Newest {
+    /// Time of the newest committed version (value or tombstone); [`Timestamp::MIN`] where there is none.
+    pub committed_at: Timestamp,
+    /// The command of an own write of the key, if there is one; `value` is that write's then.
+    pub own_command: Option<CommandId>,
+    /// `None`: deleted, or never there.
+    pub value: Option<bytes::Bytes>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    Forward,
+    Backward,
+}
+
+/// `low <= key < high`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyRange {
+    pub low: Vec<u8>,
+    pub high: Vec<u8>,
+}
+
+/// Visible rows of a range, in key order. Own writes made while it is open stay unseen (command number).
+pub trait Cursor: Send {
+    /// The next row; the slices live until the next call.
+    fn next(&mut self) -> Result<Option<(&[u8], &[u8])>>;
+    /// Starts over on another range, keeping what is expensive to make (inner side of a nested loop).
+    fn reset(&mut self, range: KeyRange) -> Result<()>;
+}
+
+/// Work done by reads since the transaction began (`explain (analyze, dist, debug)`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReadCounters {
+    pub seeks: u64,
+    pub nexts: u64,
+    pub keys_found: u64,
+    /// Versions stepped over because a newer one, or their time, hid them.
+    pub versions_skipped: u64,
+    pub tombstones_skipped: u64,
+    pub bytes_read: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// `commit` returns after the fsync.
+    Sync,
+    /// `synchronous_commit = off`: `commit` returns at once; the fsync follows within a second.
+    Async,
+}
+
+/// One transaction. Dropping it without `commit` rolls it back.
+pub trait Transaction: Send + Sync {
+    fn isolation(&self) -> Isolation;
+
+    /// The snapshot for a statement that starts now: a new time in read committed, the transaction's own
+    /// otherwise; `command` is the current one.
+    fn snapshot(&self) -> Result<Snapshot>;
+    /// Ends a command: writes so far become visible to snapshots taken from now on.
+    fn advance_command(&self) -> CommandId;
+
+    fn get(&self, snapshot: &Snapshot, key: &[u8]) -> Result<Option<bytes::Bytes>>;
+    /// One answer per key, in order.
+    fn get_batch(&self, snapshot: &Snapshot, keys: &[Vec<u8>]) -> Result<Vec<Option<bytes::Bytes>>>;
+    /// The newest state of a key, whatever the snapshot: re-checks after a lock, unique and foreign key checks.
+    fn newest(&self, key: &[u8]) -> Result<Newest>;
+    fn scan(&self, snapshot: &Snapshot, range: KeyRange, direction: Direction) -> Result<Box<dyn Cursor>>;
+
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<()>;
+    fn delete(&self, key: &[u8]) -> Result<()>;
+
+    /// A new, empty storage id that nobody else sees before the commit; a rollback gives its space back.
+    fn create_storage(&self) -> Result<StorageId>;
+    /// The storage is given up at commit (drop, truncate, rewrite); older snapshots may still read it.
+    fn drop_storage(&self, storage: StorageId) -> Result<()>;
+    /// Whether [`Transaction::bulk_put`] may write into it: created by this transaction in the current savepoint.
+    fn can_bulk_load(&self, storage: StorageId) -> bool;
+    /// Writes a key that is not there yet past the transaction's memory, straight into the store; visible to
+    /// the transaction's later commands, to others after the commit. Only where `can_bulk_load`.
+    fn bulk_put(&self, key: &[u8], value: &[u8]) -> Result<()>;
+
+    /// Locks a row key, there or absent. Held to the end of the transaction (or of the savepoint, if rolled back).
+    fn lock_row(&self, key: &[u8], mode: RowLockMode, wait: WaitPolicy) -> Result<LockOutcome>;
+    /// Shared or exclusive advisory locks use `Share` and `Exclusive`.
+    fn lock_object(
+        &self,
+        tag: LockTag,
+        mode: TableLockMode,
+        scope: LockScope,
+        wait: WaitPolicy,
+    ) -> Result<LockOutcome>;
+
+    /// Opens a savepoint (subtransaction); they nest.
+    fn savepoint(&self) -> SavepointId;
+    /// Undoes writes, locks and storages since the savepoint, which stays open.
+    fn rollback_to(&self, savepoint: SavepointId) -> Result<()>;
+    /// Keeps what was done since, closes it and those inside it.
+    fn release(&self, savepoint: SavepointId) -> Result<()>;
+
+    /// Whether it has written anything.
+    fn has_writes(&self) -> bool;
+    fn counters(&self) -> ReadCounters;
+    /// Waits until everything that this transaction has read so far is durable; before a reply is sent.
+    fn wait_settled(&self) -> Result<()>;
+    /// Commits; the commit time, or `None` if nothing was written. Locks are released before the fsync.
+    /// `before_visible` runs inside the commit section, after the writes and before anybody can see them: what must change
+    /// together with the data (catalog version) changes there.
+    fn commit(&self, durability: Durability, before_visible: Option<&dyn Fn()>) -> Result<Option<Timestamp>>;
+    fn rollback(&self);
+}
+
+/// Depth-independent name of a savepoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SavepointId(pub u32);
+
+/// How a sequence counts (`pg_sequence`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SequenceOptions {
+    pub start: i64,
+    pub increment: i64,
+    pub min: i64,
+    pub max: i64,
+    pub cycle: bool,
+}
+
+/// A sequence's state as `select * from seq` shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SequenceState {
+    pub last_value: i64,
+    pub is_called: bool,
+}
+
+/// Bytes that a storage id occupies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SpaceUsage {
+    pub memtable_bytes: u64,
+    pub sst_bytes: u64,
+}
+
+/// One database.
+pub trait Store: Send + Sync {
+    fn begin(&self, options: BeginOptions) -> Result<Arc<dyn Transaction>>;
+    /// A new object oid, never given twice.
+    fn allocate_oid(&self) -> Result<u32>;
+    /// Sequences stand outside transactions. The state is kept under the sequence's storage id; a storage
+    /// id without state begins at `start`. [`Error::SequenceExhausted`] at the end of one that does not cycle.
+    fn sequence_next(&self, sequence: StorageId, options: &SequenceOptions) -> Result<i64>;
+    fn sequence_set(&self, sequence: StorageId, value: i64, is_called: bool) -> Result<()>;
+    /// `None`: never used.
+    fn sequence_state(&self, sequence: StorageId) -> Result<Option<SequenceState>>;
+    /// Releases one hold of a session-level lock; `false` if it was not held.
+    fn unlock_object(&self, session: &SessionHandle, tag: LockTag, mode: TableLockMode) -> bool;
+    fn unlock_all(&self, session: &SessionHandle);
+    fn space_usage(&self, storage: StorageId) -> Result<SpaceUsage>;
+    /// The clock, for `cairn.read_time` and display.
+    fn now(&self) -> Timestamp;
+    /// Microseconds since 1970 of a timestamp.
+    fn wall_clock_us(&self, timestamp: Timestamp) -> i64;
+    /// The timestamp that reads everything committed up to a wall clock time.
+    fn timestamp_at(&self, wall_clock_us: i64) -> Timestamp;
+}

@@ -1,0 +1,1 @@
+//! Exists so that cargo compiles librocksdb; has no code.
