@@ -13,5 +13,7 @@ pub use env::*;
 pub use error::*;
 pub use oid::{Oid, types};
 
+#[derive(Clone, Debug)]
 pub struct Numeric;
+#[derive(Clone, Debug)]
 pub struct Jsonb;
