@@ -1,1 +1,3 @@
+//! From SQL text to a [`query::Query`]: parsing, name resolution, types, coercions.
 
+pub mod query;
