@@ -1,6 +1,9 @@
 //! Versions on RocksDB: clock, keys, reads at a time, durable writes.
+mod error;
+mod timestamp;
 
-/// Placeholder until the store lands: see DESIGN section 2.
+pub use error::{Error, Result};
+pub use timestamp::Timestamp;
+
+/// Names a key space: a table, an index, a sequence. Never used again for another one.
 pub type StorageId = u32;
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Timestamp(pub u64);

@@ -1,8 +1,11 @@
 //! Transactions: isolation, row locks, deadlocks, commit. SQL sees only [`api`].
 pub mod api;
-pub use api::*;
+mod blocking;
+mod error;
 
-#[derive(Debug, thiserror::Error)]
-pub enum Error {}
+pub use api::*;
+pub use blocking::{WaitWrapper, set_wait_wrapper, while_waiting};
+pub use error::{CancelReason, Conflict, Error};
+
 #[derive(Debug)]
 pub struct Interrupt;
