@@ -32,6 +32,10 @@ pub trait Env {
     fn current_database(&self) -> Text;
     fn backend_pid(&self) -> i32;
 
+    /// Whether `create extension name` was run in this database: the few built-in functions that an
+    /// extension changes ask for it, where they would behave differently, never per row.
+    fn extension_installed(&self, name: &str) -> bool;
+
     // The catalog.
     /// The form in which [`crate::io`] reads and writes the type; `None` if there is no such type.
     fn type_shape(&self, type_oid: Oid) -> Option<TypeShape>;
@@ -59,6 +63,9 @@ pub struct CallInfo<'a> {
     pub arg_types: &'a [Oid],
     pub result_type: Oid,
     pub collation: Oid,
+    /// The columns that a record-returning call must deliver: its column definition list
+    /// (`as (a int, b text)`) or its OUT parameters; empty for every other call.
+    pub columns: &'a [crate::RecordField],
 }
 
 /// How a type is read and written.

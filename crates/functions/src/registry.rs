@@ -1,0 +1,72 @@
+//! From `prosrc` to body.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use cairn_types::{Datum, Error, Result};
+
+use crate::{Call, SetFn};
+
+/// A body that returns one value.
+pub type ScalarFn = fn(&Call<'_>, &[Datum]) -> Result<Datum>;
+
+/// The tables of all families. A name that occurs twice is a bug, which a test finds.
+const SCALAR_FAMILIES: &[&[(&str, ScalarFn)]] = &[
+    crate::boolean::BODIES,
+    crate::compare::BODIES,
+    crate::compare::FLOATS_AND_TIMETZ,
+    crate::compare::LARGER_SMALLER,
+    crate::compare::OTHERS,
+    crate::compare::TIMESTAMPS,
+    crate::integer::ARITHMETIC,
+    crate::integer::BODIES,
+    crate::integer::OWN,
+    crate::system::BODIES,
+];
+
+const SET_FAMILIES: &[&[(&str, SetFn)]] = &[crate::set_returning::BODIES];
+
+fn scalars() -> &'static HashMap<&'static str, ScalarFn> {
+    static TABLE: OnceLock<HashMap<&'static str, ScalarFn>> = OnceLock::new();
+    TABLE.get_or_init(|| SCALAR_FAMILIES.iter().copied().flatten().copied().collect())
+}
+
+fn sets() -> &'static HashMap<&'static str, SetFn> {
+    static TABLE: OnceLock<HashMap<&'static str, SetFn>> = OnceLock::new();
+    TABLE.get_or_init(|| SET_FAMILIES.iter().copied().flatten().copied().collect())
+}
+
+/// The body of the internal function with this `prosrc`; `None` if Cairn has none.
+pub fn scalar(prosrc: &str) -> Option<ScalarFn> {
+    scalars().get(prosrc).copied()
+}
+
+/// The body of the internal set-returning function with this `prosrc`; `None` if Cairn has none.
+pub fn set_returning(prosrc: &str) -> Option<SetFn> {
+    sets().get(prosrc).copied()
+}
+
+/// Every `prosrc` that has a scalar or set-returning body, with repetitions if a table has them.
+pub fn scalar_names() -> impl Iterator<Item = &'static str> {
+    let scalar = SCALAR_FAMILIES.iter().copied().flatten().map(|(name, _)| *name);
+    scalar.chain(SET_FAMILIES.iter().copied().flatten().map(|(name, _)| *name))
+}
+
+/// The refusal of a call whose function is in pg_proc and has no body. `signature` is the function as PostgreSQL
+/// names it in messages: `foo(integer, text)`.
+pub fn missing(signature: &str) -> Error {
+    Error::unsupported(format!("function {signature} is"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    #[test]
+    fn no_body_is_bound_twice() {
+        let mut seen = HashSet::new();
+        for name in super::scalar_names() {
+            assert!(seen.insert(name), "two bodies for {name}");
+        }
+    }
+}
