@@ -1,0 +1,27 @@
+create function add(a int, b int) returns int language sql as 'select a + b';
+select add(1, 2), add(b => 5, a => 1);
+create function add(a numeric, b numeric default 1) returns numeric language sql immutable as $$ select $1 + $2 $$;
+select add(1.5), add(1.5, 2);
+create table t (id int primary key, v text);
+create or replace function put(i int, s text) returns t language sql as $$ insert into t values (i, s) on conflict (id) do update set v = s returning *; $$;
+select put(1, 'a'); select * from put(1, 'b'); select (put(2, 'c')).v;
+create function many(n int) returns setof t language sql as $$ select * from t where id <= n order by id $$;
+select * from many(5); select many(1);
+create function pairs() returns table (x int, y text) language sql as $$ values (1, 'one'), (2, 'two') $$;
+select * from pairs() where x > 1; select pairs();
+create function nothing() returns void language sql as $$ delete from t where id = 100 $$;
+select nothing();
+create function twice(inout a int, out b text) language sql as $$ select a * 2, 'x' || a $$;
+select * from twice(4); select twice(4);
+create function first_of(anyarray) returns anyelement language sql as 'select $1[1]';
+select first_of(array[7, 8]), first_of(array['p', 'q']);
+create function bad() returns int language sql as 'select ''x''::text';
+create function bad() returns int language sql as 'select nope';
+create procedure change(c int, a text) language sql as $$ update t set v = a where id = c returning id $$;
+call change(1, 'called'); select * from t order by id;
+call nope(1); call add(1, 2); select change(1, 'x');
+drop function add(int, int); select add(1, 2); drop function add; drop function nope();
+drop function if exists nope(); drop procedure change;
+create function body(a int) returns int return a * 10; select body(4);
+create function body2() returns setof int begin atomic select id from t order by id; end; select body2();
+\df pairs
