@@ -73,11 +73,19 @@ pub struct CallInfo<'a> {
 pub enum TypeShape {
     /// A built-in type, whose oid selects the code.
     Base,
-    Array { element: Oid, delimiter: char },
+    Array {
+        element: Oid,
+        delimiter: char,
+    },
     Enum,
-    Domain { base: Oid, typmod: i32 },
+    Domain {
+        base: Oid,
+        typmod: i32,
+    },
     /// Attribute names and types, dropped ones left out.
-    Composite { fields: std::sync::Arc<[crate::RecordField]> },
+    Composite {
+        fields: std::sync::Arc<[crate::RecordField]>,
+    },
     Pseudo,
 }
 

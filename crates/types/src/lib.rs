@@ -3,17 +3,21 @@
 //! This crate knows no catalog, no transaction and no session; where a type's text depends on them
 //! (enum labels, `regclass`, the time zone) it asks through [`Env`].
 
+pub mod compare;
 mod datum;
 mod env;
 mod error;
+pub mod json;
+pub mod key;
+pub mod numeric;
 pub mod oid;
+pub mod row;
+#[cfg(test)]
+mod test_datums;
 
 pub use datum::*;
 pub use env::*;
 pub use error::*;
+pub use json::Jsonb;
+pub use numeric::Numeric;
 pub use oid::{Oid, types};
-
-#[derive(Clone, Debug)]
-pub struct Numeric;
-#[derive(Clone, Debug)]
-pub struct Jsonb;
