@@ -4,6 +4,7 @@
 //! (enum labels, `regclass`, the time zone) it asks through [`Env`].
 
 pub mod compare;
+pub mod datetime;
 mod datum;
 mod env;
 mod error;

@@ -1,0 +1,321 @@
+//! Time zones: offsets at a moment, from local time to UTC, names and abbreviations.
+//!
+//! The IANA database comes with the binary, so that two machines give one answer. Abbreviations (`EST`, `CET`)
+//! are PostgreSQL's default set (manual, appendix B.4), kept as data.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use jiff::tz::{Offset, TimeZone as Iana, TimeZoneDatabase};
+
+use super::calendar::{UNIX_TO_POSTGRES_SECONDS, US_PER_DAY, US_PER_SECOND, civil_from_days};
+use crate::{Result, TimeZone, bail};
+
+/// Offset of local time east of UTC at one moment, with what else output needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ZoneInfo {
+    pub seconds_east: i32,
+    pub is_dst: bool,
+    pub abbreviation: String,
+}
+
+/// What a zone word in a value or in AT TIME ZONE means.
+#[derive(Clone, Debug)]
+pub enum NamedZone {
+    /// An abbreviation with one meaning, in seconds east of UTC.
+    Fixed {
+        seconds_east: i32,
+    },
+    /// An abbreviation whose offset has changed over time: what the zone meant by it at the time in question.
+    Dynamic {
+        abbreviation: String,
+        zone: Iana,
+    },
+    Full(TimeZone),
+}
+
+fn database() -> &'static TimeZoneDatabase {
+    static DATABASE: OnceLock<TimeZoneDatabase> = OnceLock::new();
+    DATABASE.get_or_init(TimeZoneDatabase::bundled)
+}
+
+enum Abbreviation {
+    Fixed(i32),
+    Dynamic(&'static str),
+}
+
+fn abbreviations() -> &'static HashMap<&'static str, Abbreviation> {
+    static TABLE: OnceLock<HashMap<&'static str, Abbreviation>> = OnceLock::new();
+    TABLE.get_or_init(|| {
+        include_str!("abbreviations.tsv")
+            .lines()
+            .filter_map(|line| {
+                let mut fields = line.split('\t');
+                let name = fields.next()?;
+                let meaning = fields.next()?;
+                let meaning = match meaning.parse() {
+                    Ok(seconds_east) => Abbreviation::Fixed(seconds_east),
+                    Err(_) => Abbreviation::Dynamic(meaning),
+                };
+                Some((name, meaning))
+            })
+            .collect()
+    })
+}
+
+/// A zone abbreviation, in any case.
+pub fn abbreviation(word: &str) -> Option<NamedZone> {
+    let upper = word.to_ascii_uppercase();
+    match abbreviations().get(upper.as_str())? {
+        Abbreviation::Fixed(seconds_east) => Some(NamedZone::Fixed { seconds_east: *seconds_east }),
+        Abbreviation::Dynamic(zone) => {
+            Some(NamedZone::Dynamic { abbreviation: upper, zone: database().get(zone).ok()? })
+        }
+    }
+}
+
+/// A zone by full name (`Europe/Berlin`, in any case) or POSIX rule (`EST5EDT`, `UTC+3`).
+pub fn zone_by_name(name: &str) -> Option<TimeZone> {
+    if let Ok(zone) = database().get(name) {
+        return Some(TimeZone::Named(zone));
+    }
+    let letters = name.bytes().take_while(u8::is_ascii_alphabetic).count();
+    let rule = name.get(letters..)?;
+    if letters < 3 || !rule.starts_with(|c: char| c.is_ascii_digit() || c == '+' || c == '-') {
+        return None;
+    }
+    Iana::posix(&name.to_ascii_uppercase()).ok().map(TimeZone::Named)
+}
+
+/// What `AT TIME ZONE 'word'`, `timezone(word, ...)` and values mean by a zone word: 22023 if nothing.
+pub fn named_zone(word: &str) -> Result<NamedZone> {
+    if let Some(zone) = abbreviation(word) {
+        return Ok(zone);
+    }
+    match zone_by_name(word) {
+        Some(zone) => Ok(NamedZone::Full(zone)),
+        None => match numeric_zone(word) {
+            Some(seconds_east) => Ok(NamedZone::Fixed { seconds_east }),
+            None => bail!(INVALID_PARAMETER_VALUE, "time zone \"{word}\" not recognized"),
+        },
+    }
+}
+
+/// A bare offset as zone, read as POSIX reads it: west is positive.
+fn numeric_zone(word: &str) -> Option<i32> {
+    let (sign, rest) = match word.as_bytes().first()? {
+        b'+' => (1, word.get(1..)?),
+        b'-' => (-1, word.get(1..)?),
+        b'0'..=b'9' => (1, word),
+        _ => return None,
+    };
+    let mut parts = rest.split(':');
+    let hours: i32 = parts.next()?.parse().ok()?;
+    let minutes: i32 = parts.next().map_or(Some(0), |part| part.parse().ok())?;
+    let seconds: i32 = parts.next().map_or(Some(0), |part| part.parse().ok())?;
+    (hours <= 167 && minutes < 60 && seconds < 60 && parts.next().is_none())
+        .then_some(-sign * (hours * 3600 + minutes * 60 + seconds))
+}
+
+/// The setting `timezone`: a name, an abbreviation-free POSIX rule, or a number of hours east of UTC. `None` if it
+/// is not a zone.
+pub fn time_zone_from_setting(text: &str) -> Option<TimeZone> {
+    let text = text.trim();
+    if let Ok(hours) = text.parse::<f64>() {
+        let seconds = hours * 3600.0;
+        return (seconds.abs() <= 167.0 * 3600.0).then_some(TimeZone::Fixed(seconds as i32));
+    }
+    zone_by_name(text)
+}
+
+/// The zone as SHOW prints it.
+pub fn time_zone_name(zone: &TimeZone) -> String {
+    match zone {
+        TimeZone::Named(zone) => zone.iana_name().map_or_else(|| format!("{zone:?}"), str::to_owned),
+        TimeZone::Fixed(seconds_east) => {
+            let east = offset_digits(*seconds_east);
+            let west = offset_digits(-seconds_east);
+            format!("<{east}>{west}")
+        }
+    }
+}
+
+/// `+05:30`: hours always, minutes and seconds where they are not 0.
+pub fn offset_digits(seconds_east: i32) -> String {
+    let sign = if seconds_east < 0 { '-' } else { '+' };
+    let seconds = seconds_east.unsigned_abs();
+    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    match (minute, second) {
+        (0, 0) => format!("{sign}{hour:02}"),
+        (_, 0) => format!("{sign}{hour:02}:{minute:02}"),
+        _ => format!("{sign}{hour:02}:{minute:02}:{second:02}"),
+    }
+}
+
+/// Zone rules repeat every 400 years; years beyond the library's calendar are looked up inside it.
+const CYCLE_DAYS: i64 = 146_097;
+/// 9000-01-01, in days since 2000-01-01.
+const FAR_DAYS: i64 = 2_556_696;
+
+fn near_us(us: i64) -> i64 {
+    let days = us.div_euclid(US_PER_DAY);
+    if days < FAR_DAYS {
+        return us;
+    }
+    us - ((days - FAR_DAYS) / CYCLE_DAYS + 1) * CYCLE_DAYS * US_PER_DAY
+}
+
+fn jiff_timestamp(utc_us: i64) -> jiff::Timestamp {
+    let second = near_us(utc_us).div_euclid(US_PER_SECOND) + UNIX_TO_POSTGRES_SECONDS;
+    jiff::Timestamp::from_second(second).unwrap_or(jiff::Timestamp::UNIX_EPOCH)
+}
+
+/// Seconds east of UTC at a moment (microseconds since 2000-01-01 UTC, finite).
+pub fn offset_at(zone: &TimeZone, utc_us: i64) -> i32 {
+    match zone {
+        TimeZone::Fixed(seconds_east) => *seconds_east,
+        TimeZone::Named(zone) if *zone == Iana::UTC => 0,
+        TimeZone::Named(zone) => zone.to_offset(jiff_timestamp(utc_us)).seconds(),
+    }
+}
+
+/// As [`offset_at`], with the abbreviation in use and whether it is summer time.
+pub fn info_at(zone: &TimeZone, utc_us: i64) -> ZoneInfo {
+    match zone {
+        TimeZone::Fixed(seconds_east) => ZoneInfo {
+            seconds_east: *seconds_east,
+            is_dst: false,
+            abbreviation: offset_digits(*seconds_east),
+        },
+        TimeZone::Named(zone) => {
+            let info = zone.to_offset_info(jiff_timestamp(utc_us));
+            ZoneInfo {
+                seconds_east: info.offset().seconds(),
+                is_dst: info.dst().is_dst(),
+                abbreviation: info.abbreviation().to_owned(),
+            }
+        }
+    }
+}
+
+/// Seconds east of UTC that a local time has. In the hour that spring skips and in the one that autumn repeats,
+/// PostgreSQL takes standard time: the offset before the gap, the offset after the fold.
+pub fn offset_of_local(zone: &TimeZone, local_us: i64) -> i32 {
+    match zone {
+        TimeZone::Fixed(seconds_east) => *seconds_east,
+        TimeZone::Named(zone) if *zone == Iana::UTC => 0,
+        TimeZone::Named(zone) => {
+            let near = near_us(local_us);
+            let (year, month, day) = civil_from_days(near.div_euclid(US_PER_DAY));
+            let second = near.rem_euclid(US_PER_DAY) / US_PER_SECOND;
+            let local = i16::try_from(year).ok().and_then(|year| {
+                jiff::civil::DateTime::new(
+                    year,
+                    month as i8,
+                    day as i8,
+                    (second / 3600) as i8,
+                    (second / 60 % 60) as i8,
+                    (second % 60) as i8,
+                    0,
+                )
+                .ok()
+            });
+            let Some(local) = local else { return 0 };
+            use jiff::tz::AmbiguousOffset::{Fold, Gap, Unambiguous};
+            let offset = match zone.to_ambiguous_timestamp(local).offset() {
+                Unambiguous { offset } => offset,
+                Gap { before, .. } => before,
+                Fold { after, .. } => after,
+            };
+            offset.seconds()
+        }
+    }
+}
+
+impl NamedZone {
+    /// Seconds east of UTC of a local time.
+    pub fn offset_of_local(&self, local_us: i64) -> i32 {
+        match self {
+            NamedZone::Fixed { seconds_east } => *seconds_east,
+            NamedZone::Full(zone) => offset_of_local(zone, local_us),
+            NamedZone::Dynamic { abbreviation, zone } => dynamic_offset(abbreviation, zone, local_us)
+                .unwrap_or_else(|| offset_of_local(&TimeZone::Named(zone.clone()), local_us)),
+        }
+    }
+
+    /// Seconds east of UTC at a moment.
+    pub fn offset_at(&self, utc_us: i64) -> i32 {
+        match self {
+            NamedZone::Fixed { seconds_east } => *seconds_east,
+            NamedZone::Full(zone) => offset_at(zone, utc_us),
+            NamedZone::Dynamic { abbreviation, zone } => dynamic_offset(abbreviation, zone, utc_us)
+                .unwrap_or_else(|| offset_at(&TimeZone::Named(zone.clone()), utc_us)),
+        }
+    }
+}
+
+/// What the zone meant by the abbreviation at, or most recently before, or else first after a moment.
+fn dynamic_offset(abbreviation: &str, zone: &Iana, us: i64) -> Option<i32> {
+    let at = jiff_timestamp(us);
+    let now = zone.to_offset_info(at);
+    if now.abbreviation() == abbreviation {
+        return Some(now.offset().seconds());
+    }
+    let is_it = |offset: &Offset, name: &str| (name == abbreviation).then_some(offset.seconds());
+    zone.preceding(at)
+        .take(500)
+        .find_map(|transition| is_it(&transition.offset(), transition.abbreviation()))
+        .or_else(|| {
+            zone.following(at)
+                .take(500)
+                .find_map(|transition| is_it(&transition.offset(), transition.abbreviation()))
+        })
+}
+
+/// Names of the IANA database, for pg_timezone_names.
+pub fn zone_names() -> Vec<String> {
+    database().available().map(|name| name.as_str().to_owned()).collect()
+}
+
+/// Abbreviations of the default set with their offset now and whether they name summer time, for
+/// pg_timezone_abbrevs.
+pub fn abbreviation_names() -> Vec<&'static str> {
+    let mut names: Vec<_> = abbreviations().keys().copied().collect();
+    names.sort_unstable();
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::calendar::days_from_civil;
+    use super::*;
+
+    fn at(year: i32, month: i32, day: i32, hour: i64) -> i64 {
+        days_from_civil(year, month, day) * US_PER_DAY + hour * 3_600 * US_PER_SECOND
+    }
+
+    #[test]
+    fn summer_time() {
+        let zone = zone_by_name("europe/berlin").unwrap();
+        assert_eq!(offset_at(&zone, at(2024, 7, 1, 0)), 7200);
+        assert_eq!(offset_of_local(&zone, at(2024, 1, 1, 0)), 3600);
+        assert_eq!(offset_at(&zone, at(200_000, 7, 1, 0)), 7200);
+        assert_eq!(time_zone_name(&zone), "Europe/Berlin");
+    }
+
+    #[test]
+    fn gap_and_fold_take_standard_time() {
+        let zone = zone_by_name("America/New_York").unwrap();
+        assert_eq!(offset_of_local(&zone, at(2024, 3, 10, 2)), -5 * 3600);
+        assert_eq!(offset_of_local(&zone, at(2024, 11, 3, 1)), -5 * 3600);
+    }
+
+    #[test]
+    fn abbreviations_mean_what_they_meant() {
+        let NamedZone::Fixed { seconds_east } = abbreviation("pst").unwrap() else { panic!() };
+        assert_eq!(seconds_east, -8 * 3600);
+        let msk = abbreviation("MSK").unwrap();
+        assert_eq!(msk.offset_of_local(at(2012, 1, 1, 0)), 4 * 3600);
+        assert_eq!(msk.offset_of_local(at(2020, 1, 1, 0)), 3 * 3600);
+    }
+}
