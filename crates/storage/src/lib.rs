@@ -1,9 +1,35 @@
-//! Versions on RocksDB: clock, keys, reads at a time, durable writes.
+//! Versions on RocksDB: clock, keys, reads at a time, writes without and with fsync.
+//!
+//! Every row version carries its commit time in its key, so a read at time T is one seek to `(key, T)` and the
+//! past stays readable. This crate knows key spaces ([`StorageId`]), keys, times and bytes; it knows neither
+//! transactions (crate `txn`) nor SQL types. Read in this order:
+//!
+//! - [`timestamp`]: what a time is; [`clock`]: where times come from
+//! - [`key`] and [`value`]: the stored bytes of a version
+//! - [`meta`]: everything that has no versions (format number, counters, sequences, given-up key spaces)
+//! - [`Engine`]: one directory: open and recovery, writing, point reads
+//! - [`Cursor`]: visible rows of a range, in both directions
+//! - [`options`]: what RocksDB is told, and why
+//!
+//! The rule a reader must not break: **one storage id, no key a prefix of another** (see [`key`]).
+
+pub mod clock;
+mod cursor;
+mod engine;
 mod error;
-mod timestamp;
+mod iterator;
+pub mod key;
+pub mod meta;
+pub mod options;
+mod stats;
+pub mod timestamp;
+pub mod value;
 
+pub use clock::{Clock, SystemTime, TimeSource};
+pub use cursor::{Cursor, Direction};
+pub use engine::{Batch, Engine, PointReader, Space, Version};
 pub use error::{Error, Result};
+pub use key::StorageId;
+pub use options::{EngineOptions, Resources};
+pub use stats::ReadStats;
 pub use timestamp::Timestamp;
-
-/// Names a key space: a table, an index, a sequence. Never used again for another one.
-pub type StorageId = u32;

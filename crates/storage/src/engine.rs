@@ -1,0 +1,481 @@
+//! One directory of versions.
+//!
+//! Writing is atomic per [`Batch`] and lands in the log and the memtable; nothing is durable before
+//! [`Engine::sync`]. The log keeps the order of the writes: what survives a crash is a prefix of them.
+//!
+//! Opening recovers: RocksDB replays its log, then the format is checked, key spaces of transactions that died
+//! in a bulk load are deleted ([`crate::meta`], pending storages), and the clock moves above the ceiling.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use rocksdb::checkpoint::Checkpoint;
+use rocksdb::{ColumnFamily, ColumnFamilyDescriptor, DB, Range, WriteBatch, WriteOptions};
+
+use crate::iterator::{Mode, OwnedIterator, Pool};
+use crate::meta::{self, Counter, SequenceRecord};
+use crate::{
+    Clock, EngineOptions, Error, ReadStats, Resources, Result, StorageId, Timestamp, key, options, value,
+};
+
+const VERSIONS: &str = rocksdb::DEFAULT_COLUMN_FAMILY_NAME;
+
+/// A version of a row: its time, and its value unless it is a tombstone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Version {
+    pub time: Timestamp,
+    pub value: Option<Bytes>,
+}
+
+/// Bytes that a key space occupies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Space {
+    /// Uncompressed, and not counted past a few thousand versions.
+    pub memtable_bytes: u64,
+    /// As estimated by RocksDB from block offsets, after compression.
+    pub file_bytes: u64,
+}
+
+pub struct Engine {
+    // Idle iterators own the store too, so the order of these fields does not matter for safety.
+    pool: Pool,
+    db: Arc<DB>,
+    path: PathBuf,
+    write_options: WriteOptions,
+    /// The persisted clock ceiling.
+    ceiling: AtomicU64,
+    raise_ceiling: Mutex<()>,
+    clock_reserve: u64,
+    /// The ceiling that was found when the directory was opened.
+    recovered: Timestamp,
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl Engine {
+    /// Opens or creates the directory and moves `clock` above everything in it. [`Error::Locked`] if another
+    /// store has it open, [`Error::NewerFormat`] if a newer version wrote it.
+    pub fn open(
+        path: &Path,
+        engine_options: &EngineOptions,
+        resources: &Resources,
+        clock: &Clock,
+    ) -> Result<Self> {
+        if engine_options.create {
+            std::fs::create_dir_all(path).map_err(|source| Error::File { path: path.to_owned(), source })?;
+        }
+        let rocks = options::directory(engine_options, resources);
+        // Column families of a newer version must be named to open the directory at all, and only an open one
+        // can tell its format.
+        let present = if path.join("CURRENT").exists() { DB::list_cf(&rocks, path)? } else { Vec::new() };
+        let mut families = vec![
+            ColumnFamilyDescriptor::new(VERSIONS, options::versions(engine_options, resources)),
+            ColumnFamilyDescriptor::new(meta::COLUMN_FAMILY, options::meta(resources)),
+        ];
+        for name in present {
+            if name != VERSIONS && name != meta::COLUMN_FAMILY {
+                families.push(ColumnFamilyDescriptor::new(name, options::meta(resources)));
+            }
+        }
+        let db = DB::open_cf_descriptors(&rocks, path, families).map_err(|error| {
+            if error.as_ref().contains("lock ") && error.as_ref().contains("/LOCK") {
+                Error::Locked { path: path.to_owned(), holder: None }
+            } else {
+                Error::from(error)
+            }
+        })?;
+        let mut engine = Engine {
+            pool: Pool::new(),
+            db: Arc::new(db),
+            path: path.to_owned(),
+            write_options: WriteOptions::default(),
+            ceiling: AtomicU64::new(0),
+            raise_ceiling: Mutex::new(()),
+            clock_reserve: engine_options.clock_reserve_micros << crate::timestamp::LOGICAL_BITS,
+            recovered: Timestamp::MIN,
+        };
+        engine.check_format()?;
+        engine.delete_pending_storages()?;
+        let ceiling = match engine.meta_get(meta::CEILING_KEY)? {
+            Some(bytes) => meta::read_time("clock ceiling", &bytes)?,
+            None => Timestamp::MIN,
+        };
+        engine.ceiling = AtomicU64::new(ceiling.0);
+        engine.recovered = ceiling;
+        clock.advance_past(ceiling);
+        Ok(engine)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// At or above the time of every version that was there when the directory was opened.
+    pub fn recovered_up_to(&self) -> Timestamp {
+        self.recovered
+    }
+
+    fn check_format(&self) -> Result<()> {
+        match self.meta_get(meta::FORMAT_KEY)? {
+            Some(bytes) => {
+                let found = meta::read_u32("format number", &bytes)?;
+                if found > meta::FORMAT {
+                    let path = self.path.clone();
+                    return Err(Error::NewerFormat { path, found, supported: meta::FORMAT });
+                }
+                Ok(())
+            }
+            None => {
+                let mut batch = self.batch();
+                batch.meta_put(meta::FORMAT_KEY, &meta::FORMAT.to_be_bytes());
+                self.write(batch)?;
+                self.sync()
+            }
+        }
+    }
+
+    fn delete_pending_storages(&self) -> Result<()> {
+        let pending = self.meta_scan(&[meta::PENDING])?;
+        if pending.is_empty() {
+            return Ok(());
+        }
+        let mut batch = self.batch();
+        for (key, _) in &pending {
+            let storage = meta::read_storage_key(key)?;
+            tracing::info!(storage, path = %self.path.display(), "removing an unfinished bulk load");
+            batch.delete_pending_storage(storage);
+        }
+        self.write(batch)
+    }
+
+    // ---- writing ----------------------------------------------------------------------------------------
+
+    pub fn batch(&self) -> Batch<'_> {
+        Batch { engine: self, rocks: WriteBatch::default(), key: Vec::new(), value: Vec::new() }
+    }
+
+    /// Writes the batch to log and memtable; not durable before the next [`Engine::sync`].
+    pub fn write(&self, batch: Batch<'_>) -> Result<()> {
+        Ok(self.db.write_opt(batch.rocks, &self.write_options)?)
+    }
+
+    /// The same for a batch whose newest version is of `newest`: raises the clock ceiling with it if need be.
+    pub fn write_at(&self, mut batch: Batch<'_>, newest: Timestamp) -> Result<()> {
+        if newest.0 <= self.ceiling.load(Ordering::Acquire) {
+            return self.write(batch);
+        }
+        let _one_at_a_time = self.raise_ceiling.lock();
+        let ceiling = newest.0.saturating_add(self.clock_reserve);
+        batch.meta_put(meta::CEILING_KEY, &ceiling.to_be_bytes());
+        self.write(batch)?;
+        self.ceiling.fetch_max(ceiling, Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// Makes everything durable that was written before the call.
+    pub fn sync(&self) -> Result<()> {
+        Ok(self.db.flush_wal(true)?)
+    }
+
+    /// Ends cleanly: the clock may restart right above `newest`, and there is no log to replay.
+    pub fn close(&self, newest: Timestamp) -> Result<()> {
+        let mut batch = self.batch();
+        let ceiling = newest.max(self.recovered);
+        batch.meta_put(meta::CEILING_KEY, &ceiling.0.to_be_bytes());
+        self.write(batch)?;
+        self.ceiling.store(ceiling.0, Ordering::Release);
+        self.sync()?;
+        self.pool.clear();
+        self.flush()
+    }
+
+    // ---- reading ----------------------------------------------------------------------------------------
+
+    /// For several point reads in a row: sees what was written before the call.
+    pub fn point_reader(&self) -> Result<PointReader<'_>> {
+        let iterator = self.pool.take(&self.db, Mode::Point)?;
+        Ok(PointReader { engine: self, iterator: Some(iterator) })
+    }
+
+    /// The newest version of `key` at or before `at`.
+    pub fn get(&self, key: &[u8], at: Timestamp, stats: &mut ReadStats) -> Result<Option<Version>> {
+        self.point_reader()?.get(key, at, stats)
+    }
+
+    pub(crate) fn take_range_iterator(&self) -> Result<OwnedIterator> {
+        self.pool.take(&self.db, Mode::Range)
+    }
+
+    pub(crate) fn give_back_range_iterator(&self, iterator: OwnedIterator) {
+        self.pool.give_back(Mode::Range, iterator);
+    }
+
+    /// To be called every second or so: lets go of memory and files that idle iterators hold.
+    pub fn sweep_idle_iterators(&self) {
+        self.pool.sweep();
+    }
+
+    /// How much room a key space takes.
+    pub fn space(&self, storage: StorageId) -> Result<Space> {
+        let (low, high) = key::storage_range(storage);
+        let file_bytes =
+            self.db.get_approximate_sizes(&[Range::new(&low, &high)]).first().copied().unwrap_or(0);
+        // RocksDB's C interface estimates files only. Small key spaces are counted, which is where the
+        // memtable's share shows; for large ones it does not matter.
+        const COUNTED_MAX: usize = 4096;
+        let mut counted = 0;
+        let mut iterator = self.take_range_iterator()?;
+        iterator.seek(&low);
+        for _ in 0..COUNTED_MAX {
+            match iterator.item() {
+                Some((stored, value)) if stored < &high[..] => {
+                    counted += (stored.len() + value.len()) as u64;
+                    iterator.next();
+                }
+                _ => break,
+            }
+        }
+        iterator.status()?;
+        self.give_back_range_iterator(iterator);
+        Ok(Space { memtable_bytes: counted.saturating_sub(file_bytes), file_bytes })
+    }
+
+    // ---- without versions -------------------------------------------------------------------------------
+
+    fn meta_family(&self) -> &ColumnFamily {
+        self.db.cf_handle(meta::COLUMN_FAMILY).expect("the column family is named when the store is opened")
+    }
+
+    pub(crate) fn meta_get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        Ok(self.db.get_cf(self.meta_family(), key)?)
+    }
+
+    /// All entries whose key begins with `prefix`, in order.
+    pub(crate) fn meta_scan(&self, prefix: &[u8]) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+        let mut iterator = self.db.raw_iterator_cf(self.meta_family());
+        let mut entries = Vec::new();
+        iterator.seek(prefix);
+        while let Some((key, value)) = iterator.item() {
+            if !key.starts_with(prefix) {
+                break;
+            }
+            entries.push((key.to_vec(), value.to_vec()));
+            iterator.next();
+        }
+        iterator.status()?;
+        Ok(entries)
+    }
+
+    /// The first number of a counter that was never reserved; `None` for a new store.
+    pub fn counter(&self, counter: Counter) -> Result<Option<u64>> {
+        self.meta_get(&meta::counter_key(counter))?.map(|bytes| meta::read_u64("counter", &bytes)).transpose()
+    }
+
+    pub fn sequence(&self, storage: StorageId) -> Result<Option<SequenceRecord>> {
+        self.meta_get(&meta::sequence_key(storage))?.map(|bytes| SequenceRecord::decode(&bytes)).transpose()
+    }
+
+    /// Key spaces that were given up, each with the time of its drop.
+    pub fn dropped_storages(&self) -> Result<Vec<(StorageId, Timestamp)>> {
+        self.meta_scan(&[meta::DROPPED])?
+            .iter()
+            .map(|(key, time)| Ok((meta::read_storage_key(key)?, meta::read_time("dropped storage", time)?)))
+            .collect()
+    }
+
+    /// Key spaces with a pending record: of running transactions that load in bulk.
+    pub fn pending_storages(&self) -> Result<Vec<StorageId>> {
+        self.meta_scan(&[meta::PENDING])?.iter().map(|(key, _)| meta::read_storage_key(key)).collect()
+    }
+
+    /// A record of the floor above.
+    pub fn record(&self, name: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.meta_get(&meta::record_key(name))
+    }
+
+    /// Records of the floor above whose name begins with `prefix`, in order.
+    pub fn records(&self, prefix: &[u8]) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+        let mut records = self.meta_scan(&meta::record_key(prefix))?;
+        for (name, _) in &mut records {
+            name.remove(0);
+        }
+        Ok(records)
+    }
+
+    // ---- files ------------------------------------------------------------------------------------------
+
+    /// A consistent copy in a new directory on the same file system, by hard links.
+    pub fn checkpoint(&self, path: &Path) -> Result<()> {
+        Ok(Checkpoint::new(&self.db)?.create_checkpoint(path)?)
+    }
+
+    /// Writes the memtables to files.
+    pub fn flush(&self) -> Result<()> {
+        self.db.flush()?;
+        Ok(self.db.flush_cf(self.meta_family())?)
+    }
+
+    /// Rewrites all files into the lowest level.
+    pub fn compact(&self) {
+        self.db.compact_range(None::<&[u8]>, None::<&[u8]>);
+    }
+}
+
+/// Changes that become visible together.
+pub struct Batch<'engine> {
+    engine: &'engine Engine,
+    rocks: WriteBatch,
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl Batch<'_> {
+    pub fn put(&mut self, key: &[u8], time: Timestamp, payload: &[u8]) {
+        self.version(key, time, Some(payload));
+    }
+
+    pub fn delete(&mut self, key: &[u8], time: Timestamp) {
+        self.version(key, time, None);
+    }
+
+    /// A value, or a tombstone for `None`.
+    pub fn version(&mut self, key: &[u8], time: Timestamp, payload: Option<&[u8]>) {
+        debug_assert!(key.len() >= key::STORAGE_ID_BYTES && time > Timestamp::MIN && time < Timestamp::MAX);
+        key::write_stored(&mut self.key, key, time);
+        value::write_stored(&mut self.value, payload);
+        self.rocks.put(&self.key, &self.value);
+    }
+
+    pub fn set_counter(&mut self, counter: Counter, first_unreserved: u64) {
+        self.meta_put(&meta::counter_key(counter), &first_unreserved.to_be_bytes());
+    }
+
+    pub fn set_sequence(&mut self, storage: StorageId, record: SequenceRecord) {
+        self.meta_put(&meta::sequence_key(storage), &record.encode());
+    }
+
+    pub fn delete_sequence(&mut self, storage: StorageId) {
+        self.meta_delete(&meta::sequence_key(storage));
+    }
+
+    /// Before the first direct write into a storage whose transaction is open.
+    pub fn add_pending_storage(&mut self, storage: StorageId) {
+        self.meta_put(&meta::pending_key(storage), &[]);
+    }
+
+    /// The transaction commits: its direct writes stay.
+    pub fn keep_pending_storage(&mut self, storage: StorageId) {
+        self.meta_delete(&meta::pending_key(storage));
+    }
+
+    /// The transaction is gone: so are its direct writes.
+    pub fn delete_pending_storage(&mut self, storage: StorageId) {
+        let (low, high) = key::storage_range(storage);
+        self.rocks.delete_range(low, high);
+        self.meta_delete(&meta::pending_key(storage));
+        self.meta_delete(&meta::sequence_key(storage));
+    }
+
+    pub fn add_dropped_storage(&mut self, storage: StorageId, at: Timestamp) {
+        self.meta_put(&meta::dropped_key(storage), &at.0.to_be_bytes());
+    }
+
+    pub fn put_record(&mut self, name: &[u8], value: &[u8]) {
+        self.meta_put(&meta::record_key(name), value);
+    }
+
+    pub fn delete_record(&mut self, name: &[u8]) {
+        self.meta_delete(&meta::record_key(name));
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.rocks.is_empty()
+    }
+
+    pub fn size_bytes(&self) -> usize {
+        self.rocks.size_in_bytes()
+    }
+
+    fn meta_put(&mut self, key: &[u8], value: &[u8]) {
+        self.rocks.put_cf(self.engine.meta_family(), key, value);
+    }
+
+    fn meta_delete(&mut self, key: &[u8]) {
+        self.rocks.delete_cf(self.engine.meta_family(), key);
+    }
+}
+
+/// An iterator on loan for point reads.
+pub struct PointReader<'engine> {
+    engine: &'engine Engine,
+    /// `None` only while it is being dropped.
+    iterator: Option<OwnedIterator>,
+}
+
+impl PointReader<'_> {
+    /// The newest version of `key` at or before `at`.
+    pub fn get(&mut self, key: &[u8], at: Timestamp, stats: &mut ReadStats) -> Result<Option<Version>> {
+        Ok(self.find(key, at, stats)?.map(|(time, payload)| {
+            let value = payload.map(Bytes::copy_from_slice);
+            Version { time, value }
+        }))
+    }
+
+    /// Time of the newest version of `key` at or before `at`, and whether it is a value.
+    pub fn time(
+        &mut self,
+        key: &[u8],
+        at: Timestamp,
+        stats: &mut ReadStats,
+    ) -> Result<Option<(Timestamp, bool)>> {
+        Ok(self.find(key, at, stats)?.map(|(time, payload)| (time, payload.is_some())))
+    }
+
+    #[inline]
+    fn find(
+        &mut self,
+        key: &[u8],
+        at: Timestamp,
+        stats: &mut ReadStats,
+    ) -> Result<Option<(Timestamp, Option<&[u8]>)>> {
+        let iterator = self.iterator.as_mut().expect("the iterator is given back on drop only");
+        let mut target = std::mem::take(&mut iterator.target);
+        key::write_stored(&mut target, key, at);
+        iterator.seek(&target);
+        iterator.target = target;
+        stats.seeks += 1;
+        let Some((stored, stored_value)) = iterator.item() else {
+            iterator.status()?;
+            return Ok(None);
+        };
+        let (found, time) = key::split_stored(stored)?;
+        if found != key {
+            return Ok(None);
+        }
+        let payload = value::split_stored(stored_value)?;
+        stats.newest_seen = stats.newest_seen.max(time);
+        match payload {
+            Some(payload) => {
+                stats.keys_found += 1;
+                stats.bytes_read += (key.len() + payload.len()) as u64;
+            }
+            None => stats.tombstones_skipped += 1,
+        }
+        Ok(Some((time, payload)))
+    }
+}
+
+impl Drop for PointReader<'_> {
+    fn drop(&mut self) {
+        if let Some(iterator) = self.iterator.take() {
+            self.engine.pool.give_back(Mode::Point, iterator);
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! What RocksDB is told, and why.
+//!
+//! Two column families: `default` holds versions, `meta` what has none. Two matter more than one: with several
+//! column families RocksDB syncs closed logs before it installs a flushed file, so data in a file never
+//! outlives a record in `meta` that came before it in the log (pending storages, counters).
+//!
+//! - Prefix extractor: the stored key without its time. Point reads seek in prefix mode and ask the filters in
+//!   files and memtable; range scans set `total_order_seek`, or they would silently miss keys.
+//! - The data block hash index is not used: RocksDB consults it in `Get` alone, and a read at a time is a seek.
+//! - Filters and index blocks are pinned in the cache: they count against it, yet cost no look-up.
+//! - Levels 0 and 1 are rewritten soon and stay uncompressed; below, zstd at its quickest level.
+//! - Recovery is to a point in time: the log is replayed up to its first torn record, which is at or behind the
+//!   last fsync; closed logs are recorded in the manifest, so that a missing or short one is an error.
+//! - The log is kept for every write; `fsync` is asked for explicitly and never per write.
+
+use rocksdb::{
+    BlockBasedOptions, BlockBasedTablePinningTier, Cache, DBCompressionType, DBRecoveryMode, Options,
+    SliceTransform, WriteBufferManager,
+};
+
+use crate::key;
+
+/// Memory that all stores of a server share.
+#[derive(Clone)]
+pub struct Resources {
+    pub(crate) cache: Cache,
+    pub(crate) write_buffers: WriteBufferManager,
+}
+
+impl Resources {
+    /// `cache_bytes` bounds blocks and memtables together; `write_buffer_bytes` is the memtables' part of it.
+    pub fn new(cache_bytes: usize, write_buffer_bytes: usize) -> Self {
+        let cache = Cache::new_hyper_clock_cache(cache_bytes, 0);
+        let write_buffers =
+            WriteBufferManager::new_write_buffer_manager_with_cache(write_buffer_bytes, false, cache.clone());
+        Resources { cache, write_buffers }
+    }
+
+    /// A quarter of the machine's memory, between 64 MB and 16 GB; a quarter of that for memtables, 1 GB at most.
+    pub fn for_this_machine() -> Self {
+        let cache = (memory_bytes().unwrap_or(4 << 30) / 4).clamp(64 << 20, 16 << 30);
+        Self::new(cache, (cache / 4).min(1 << 30))
+    }
+
+    /// Bytes in use: blocks, filters, memtables.
+    pub fn usage_bytes(&self) -> usize {
+        self.cache.get_usage()
+    }
+}
+
+impl Default for Resources {
+    fn default() -> Self {
+        Self::for_this_machine()
+    }
+}
+
+fn memory_bytes() -> Option<usize> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
+    let kilobytes: usize = line.split_whitespace().nth(1)?.parse().ok()?;
+    kilobytes.checked_mul(1024)
+}
+
+/// Settings of one store. The defaults are what a server uses; tests make everything small or switch parts off.
+#[derive(Clone, Debug)]
+pub struct EngineOptions {
+    /// Size at which a memtable becomes a file.
+    pub memtable_bytes: usize,
+    /// Target size of a file.
+    pub file_bytes: u64,
+    /// Prefix filters in files and memtable. Answers never depend on them.
+    pub filters: bool,
+    /// How far ahead of the clock the persisted ceiling runs: an unclean restart begins up to so much later.
+    pub clock_reserve_micros: u64,
+    /// Whether a missing directory is created.
+    pub create: bool,
+}
+
+impl Default for EngineOptions {
+    fn default() -> Self {
+        EngineOptions {
+            memtable_bytes: 64 << 20,
+            file_bytes: 64 << 20,
+            filters: true,
+            clock_reserve_micros: 1_000_000,
+            create: true,
+        }
+    }
+}
+
+/// Options of the whole directory, and of a column family that nobody described.
+pub(crate) fn directory(options: &EngineOptions, resources: &Resources) -> Options {
+    let mut rocks = Options::default();
+    rocks.create_if_missing(options.create);
+    rocks.create_missing_column_families(true);
+    rocks.set_wal_recovery_mode(DBRecoveryMode::PointInTime);
+    rocks.set_track_and_verify_wals_in_manifest(true);
+    rocks.set_write_buffer_manager(&resources.write_buffers);
+    rocks.set_max_background_jobs(4);
+    rocks.set_max_open_files(-1);
+    rocks.set_bytes_per_sync(1 << 20);
+    rocks.set_max_total_wal_size(1 << 30);
+    rocks.set_keep_log_file_num(4);
+    rocks.set_max_log_file_size(4 << 20);
+    rocks.set_stats_dump_period_sec(0);
+    rocks.set_stats_persist_period_sec(0);
+    // An idle iterator may be the last user of a file; deleting it is not its user's work.
+    rocks.set_avoid_unnecessary_blocking_io(true);
+    rocks
+}
+
+/// The column family of versions.
+pub(crate) fn versions(options: &EngineOptions, resources: &Resources) -> Options {
+    let mut rocks = Options::default();
+    let mut table = BlockBasedOptions::default();
+    table.set_block_cache(&resources.cache);
+    table.set_block_size(8 << 10);
+    table.set_cache_index_and_filter_blocks(true);
+    table.set_unpartitioned_pinning_tier(BlockBasedTablePinningTier::All);
+    table.set_format_version(6);
+    table.set_whole_key_filtering(false);
+    if options.filters {
+        table.set_bloom_filter(10.0, false);
+        table.set_optimize_filters_for_memory(true);
+        rocks.set_memtable_prefix_bloom_ratio(0.1);
+    }
+    rocks.set_block_based_table_factory(&table);
+    rocks.set_prefix_extractor(SliceTransform::create(
+        "cairn.key-without-time.1",
+        key::filter_prefix,
+        Some(key::has_filter_prefix),
+    ));
+    rocks.set_write_buffer_size(options.memtable_bytes);
+    rocks.set_max_write_buffer_number(4);
+    rocks.set_target_file_size_base(options.file_bytes);
+    rocks.set_max_bytes_for_level_base(options.file_bytes.saturating_mul(4));
+    rocks.set_level_compaction_dynamic_level_bytes(true);
+    rocks.set_compression_options(-14, 1, 0, 0);
+    rocks.set_compression_per_level(&[
+        DBCompressionType::None,
+        DBCompressionType::None,
+        DBCompressionType::Zstd,
+        DBCompressionType::Zstd,
+        DBCompressionType::Zstd,
+        DBCompressionType::Zstd,
+        DBCompressionType::Zstd,
+    ]);
+    rocks
+}
+
+/// The column family of what has no versions: small and always in memory.
+pub(crate) fn meta(resources: &Resources) -> Options {
+    let mut rocks = Options::default();
+    let mut table = BlockBasedOptions::default();
+    table.set_block_cache(&resources.cache);
+    table.set_bloom_filter(10.0, false);
+    rocks.set_block_based_table_factory(&table);
+    rocks.set_write_buffer_size(4 << 20);
+    rocks
+}

@@ -1,0 +1,35 @@
+//! Work done by reads, and the newest version that they stepped on.
+
+use crate::Timestamp;
+
+/// Counters of one reader; plain numbers, so that counting costs nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReadStats {
+    /// Positionings by key.
+    pub seeks: u64,
+    /// Steps to a neighbouring version, in either direction.
+    pub nexts: u64,
+    /// Rows given to the caller.
+    pub keys_found: u64,
+    /// Versions stepped over because a newer one, or the read time, hid them.
+    pub versions_skipped: u64,
+    /// Tombstones that were the visible version of their key.
+    pub tombstones_skipped: u64,
+    /// Bytes of keys and values given to the caller.
+    pub bytes_read: u64,
+    /// Time of the newest version that the answer rests on, tombstones included. A reply built on it must not
+    /// leave before that version is durable.
+    pub newest_seen: Timestamp,
+}
+
+impl ReadStats {
+    pub fn add(&mut self, other: &ReadStats) {
+        self.seeks += other.seeks;
+        self.nexts += other.nexts;
+        self.keys_found += other.keys_found;
+        self.versions_skipped += other.versions_skipped;
+        self.tombstones_skipped += other.tombstones_skipped;
+        self.bytes_read += other.bytes_read;
+        self.newest_seen = self.newest_seen.max(other.newest_seen);
+    }
+}
