@@ -7,10 +7,17 @@
 //!   [`Jsonb::array`] and [`Jsonb::object`] are the only way to nest, and they refuse more (54001).
 
 mod compare;
+mod operations;
+mod parse;
+mod print;
+pub mod text;
 
 use std::sync::Arc;
 
-use crate::{Numeric, Result, Text, err};
+use crate::{Error, Numeric, Result, Text, err};
+
+pub use parse::{parse, validate};
+pub use print::escape_into;
 
 /// The deepest nesting of arrays and objects that is accepted.
 pub const DEPTH_MAX: u16 = 1000;
@@ -45,12 +52,13 @@ pub fn key_order(a: &str, b: &str) -> std::cmp::Ordering {
     a.len().cmp(&b.len()).then_with(|| a.as_bytes().cmp(b.as_bytes()))
 }
 
+fn too_deep() -> Error {
+    err!(STATEMENT_TOO_COMPLEX, "stack depth limit exceeded")
+        .hint(format!("JSON values can be nested {DEPTH_MAX} levels deep."))
+}
+
 fn one_deeper(depth: u16) -> Result<u16> {
-    if depth >= DEPTH_MAX {
-        return Err(err!(STATEMENT_TOO_COMPLEX, "stack depth limit exceeded")
-            .hint(format!("JSON values can be nested {DEPTH_MAX} levels deep.")));
-    }
-    Ok(depth + 1)
+    if depth >= DEPTH_MAX { Err(too_deep()) } else { Ok(depth + 1) }
 }
 
 impl Jsonb {
