@@ -2,7 +2,7 @@
 
 use super::calendar::{US_PER_DAY, US_PER_HOUR, US_PER_MINUTE, US_PER_SECOND};
 use super::format::{put, put_fraction};
-use super::parse::{Failure, decode_clock};
+use super::parse::{Failure, decode_clock, ends_word};
 use super::token::{Field, split};
 use crate::{FormatSettings, Interval, IntervalStyle, Result, err};
 
@@ -37,11 +37,12 @@ enum Unit {
     Day,
     Week,
     Month,
-    Quarter,
     Year,
     Decade,
     Century,
     Millennium,
+    /// `quarter` and `ago`: no number may stand before them.
+    NoNumber,
 }
 
 enum Word {
@@ -64,7 +65,7 @@ fn word(text: &str) -> Word {
             "d" | "day" | "days" => Unit::Day,
             "w" | "week" | "weeks" => Unit::Week,
             "mon" | "mons" | "month" | "months" => Unit::Month,
-            "qtr" | "quarter" => Unit::Quarter,
+            "qtr" | "quarter" => Unit::NoNumber,
             "y" | "yr" | "yrs" | "year" | "years" => Unit::Year,
             "dec" | "decs" | "decade" | "decades" => Unit::Decade,
             "c" | "cent" | "century" | "centuries" => Unit::Century,
@@ -162,12 +163,11 @@ impl Parts {
                 self.add_months(value)?;
                 self.add_fraction_days(fraction, 30)
             }
-            // Only extract and date_trunc know quarters.
-            Unit::Quarter => Err(Failure::Format),
             Unit::Year => self.add_years(value, fraction, 1),
             Unit::Decade => self.add_years(value, fraction, 10),
             Unit::Century => self.add_years(value, fraction, 100),
             Unit::Millennium => self.add_years(value, fraction, 1000),
+            Unit::NoNumber => Err(Failure::Format),
         }
     }
 
@@ -193,7 +193,7 @@ fn default_unit(range: i32) -> Unit {
 }
 
 fn decode(text: &str, settings: &FormatSettings, range: i32) -> Parsed<Parts> {
-    let fields = split(text, |_| true).ok_or(Failure::Format)?;
+    let fields = split(text, ends_word).ok_or(Failure::Format)?;
     if fields.is_empty() {
         return Err(Failure::Format);
     }
@@ -206,16 +206,11 @@ fn decode(text: &str, settings: &FormatSettings, range: i32) -> Parsed<Parts> {
         });
     let mut ago = false;
     let mut unit: Option<Unit> = None;
-    // A unit that is waiting for its number must get one.
-    let mut pending = false;
     // One bit per unit, so that none is given twice.
     let mut seen: u32 = 0;
     for field in fields.iter().rev() {
         match field {
             Field::Time(text) => {
-                if pending {
-                    return Err(Failure::Format);
-                }
                 decode_clock_into(&mut parts, text, all_negative, range)?;
                 see(&mut seen, Unit::Hour)?;
                 see(&mut seen, Unit::Minute)?;
@@ -224,43 +219,31 @@ fn decode(text: &str, settings: &FormatSettings, range: i32) -> Parsed<Parts> {
             }
             Field::Offset(text) if text.contains(':') => {
                 let negative = text.starts_with('-');
-                decode_clock_into(&mut parts, &text[1..], negative || all_negative, range)?;
+                decode_clock_into(&mut parts, &text[1..], negative || all_negative, range)
+                    .map_err(|_| Failure::Format)?;
                 see(&mut seen, Unit::Hour)?;
                 see(&mut seen, Unit::Minute)?;
                 see(&mut seen, Unit::Second)?;
                 unit = Some(Unit::Day);
-                pending = false;
             }
             Field::Offset(text) | Field::Date(text) | Field::Number(text) => {
                 let number_unit = unit.unwrap_or_else(|| default_unit(range));
                 decode_number(&mut parts, text, number_unit, &mut seen, all_negative)?;
-                // `1 10:20` and `1-2 3 ...`: to the left of hours stand days; otherwise a unit is needed again.
-                unit = (number_unit == Unit::Hour && !pending).then_some(Unit::Day).or(None);
-                if number_unit == Unit::Hour {
-                    unit = Some(Unit::Day);
-                }
-                pending = false;
+                // To the left of hours stand days: `1 10`.
+                unit = Some(if number_unit == Unit::Hour { Unit::Day } else { number_unit });
             }
-            Field::Word(text) => {
-                if pending {
-                    return Err(Failure::Format);
+            Field::Word(text) => match word(text) {
+                Word::Unit(next) => unit = Some(next),
+                Word::Ago => {
+                    ago = true;
+                    unit = Some(Unit::NoNumber);
                 }
-                match word(text) {
-                    Word::Unit(next) => {
-                        unit = Some(next);
-                        pending = true;
-                    }
-                    Word::Ago => {
-                        ago = true;
-                        unit = None;
-                    }
-                    Word::Unknown => return Err(Failure::Format),
-                }
-            }
+                Word::Unknown => return Err(Failure::Format),
+            },
             Field::SignedWord(_) => return Err(Failure::Format),
         }
     }
-    if seen == 0 || pending {
+    if seen == 0 {
         return Err(Failure::Format);
     }
     if ago {
@@ -382,7 +365,7 @@ fn decode_iso8601(text: &str) -> Parsed<Parts> {
         rest = &rest[1..];
         any_field = true;
     }
-    if any_field { Ok(parts) } else { Err(Failure::Format) }
+    Ok(parts)
 }
 
 fn iso_alternative(

@@ -168,7 +168,7 @@ fn known_word(word: &str) -> Option<Word> {
 }
 
 /// Whether letters before digits or a plus are a word of their own rather than the start of a zone name.
-fn ends_word(word: &str) -> bool {
+pub(super) fn ends_word(word: &str) -> bool {
     known_word(word).is_some()
 }
 
@@ -284,7 +284,8 @@ impl<'a> Decoder<'a> {
             let parts = self.number(number)?;
             self.see(parts)?;
         }
-        if self.seen & DATE != DATE {
+        // A joined date stands before the time, and alone makes the date complete.
+        if self.seen & !(DAY_OF_YEAR | ZONE | ZONE_ABBREVIATION) != DATE {
             return Err(Failure::Format.into());
         }
         Ok(())
@@ -705,7 +706,7 @@ impl<'a> Decoder<'a> {
             return Err(Failure::Format.into());
         }
         if self.special.is_some() {
-            return if self.seen & !(WEEKDAY) == 0 { Ok(()) } else { Err(Failure::Format.into()) };
+            return Ok(());
         }
         self.validate_date()?;
         self.apply_meridiem()?;
@@ -827,7 +828,15 @@ impl<'a> Decoder<'a> {
         if self.seen & TIME != TIME {
             return Err(Failure::Format.into());
         }
-        self.check_clock()
+        self.check_clock()?;
+        // A zone with summer time has no offset without a date.
+        if self.seen & DATE != DATE
+            && let Some(Zone::Named(NamedZone::Full(crate::TimeZone::Named(zone)))) = &self.zone
+            && zone.to_fixed_offset().is_err()
+        {
+            return Err(Failure::Format.into());
+        }
+        Ok(())
     }
 }
 
@@ -1006,12 +1015,6 @@ pub fn parse_timetz(text: &str, settings: &FormatSettings, now_us: i64) -> Resul
     let mut decoder = report(decoded_time(text, settings, now_us), "time with time zone", text)?;
     let time_us = time_us(&decoder.civil);
     if decoder.seen & DATE != DATE {
-        // A zone with summer time has no offset without a date.
-        if let Some(Zone::Named(NamedZone::Full(crate::TimeZone::Named(zone)))) = &decoder.zone
-            && zone.to_fixed_offset().is_err()
-        {
-            return Err(Failure::Format.error("time with time zone", text));
-        }
         decoder.set_today(0);
     }
     Ok(TimeTz { time_us, zone_seconds_west: -decoder.seconds_east() })
