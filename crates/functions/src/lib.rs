@@ -29,7 +29,9 @@ pub mod system;
 
 mod boolean;
 mod compare;
+mod float;
 mod integer;
+mod numeric;
 
 pub use aggregate::{Accumulator, Aggregate, AggregateRow, aggregate};
 pub use args::Args;

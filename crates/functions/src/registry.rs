@@ -18,9 +18,12 @@ const SCALAR_FAMILIES: &[&[(&str, ScalarFn)]] = &[
     crate::compare::LARGER_SMALLER,
     crate::compare::OTHERS,
     crate::compare::TIMESTAMPS,
+    crate::float::ARITHMETIC,
+    crate::float::BODIES,
     crate::integer::ARITHMETIC,
     crate::integer::BODIES,
     crate::integer::OWN,
+    crate::numeric::BODIES,
     crate::system::BODIES,
 ];
 

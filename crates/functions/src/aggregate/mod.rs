@@ -10,9 +10,13 @@
 //! within group (order by x)`) gets its aggregated arguments in that order, and its direct arguments at the
 //! end.
 
+mod collect;
 mod generic;
+mod numbers;
+mod regression;
 
 use std::fmt::Debug;
+use std::marker::PhantomData;
 
 use cairn_types::{Datum, Result};
 
@@ -52,5 +56,22 @@ pub trait Accumulator: Send {
 
 /// The aggregate of this row; `None` if Cairn has no body for it.
 pub fn aggregate(row: &AggregateRow<'_>) -> Option<Box<dyn Aggregate>> {
-    generic::aggregate(row)
+    numbers::aggregate(row.transition, row.final_function)
+        .or_else(|| regression::aggregate(row.transition, row.final_function))
+        .or_else(|| collect::aggregate(row.transition))
+        .or_else(|| generic::aggregate(row))
+}
+
+/// An aggregate whose state begins as the accumulator's default.
+#[derive(Debug)]
+struct Fresh<A>(PhantomData<fn() -> A>);
+
+impl<A: Accumulator + Default + Debug + 'static> Aggregate for Fresh<A> {
+    fn new_state(&self) -> Box<dyn Accumulator> {
+        Box::new(A::default())
+    }
+}
+
+fn fresh<A: Accumulator + Default + Debug + 'static>() -> Box<dyn Aggregate> {
+    Box::new(Fresh::<A>(PhantomData))
 }
