@@ -8,6 +8,7 @@ pub mod datetime;
 mod datum;
 mod env;
 mod error;
+pub mod io;
 pub mod json;
 pub mod key;
 pub mod numeric;

@@ -287,7 +287,9 @@ impl Jsonb {
     /// `jsonb_strip_nulls`: members whose value is null are left out, at every level; array elements stay.
     pub fn strip_nulls(&self) -> Result<Jsonb> {
         match self {
-            Jsonb::Array(array) => Jsonb::array(array.items.iter().map(Jsonb::strip_nulls).collect::<Result<_>>()?),
+            Jsonb::Array(array) => {
+                Jsonb::array(array.items.iter().map(Jsonb::strip_nulls).collect::<Result<_>>()?)
+            }
             Jsonb::Object(object) => {
                 let mut members = Vec::with_capacity(object.members.len());
                 for (key, value) in &object.members {
@@ -316,7 +318,9 @@ fn contains_nested(a: &Jsonb, b: &Jsonb) -> bool {
     match (a, b) {
         (Jsonb::Object(a), Jsonb::Object(b)) => {
             b.members.len() <= a.members.len()
-                && b.members.iter().all(|(key, wanted)| a.get(key).is_some_and(|have| contains_nested(have, wanted)))
+                && b.members
+                    .iter()
+                    .all(|(key, wanted)| a.get(key).is_some_and(|have| contains_nested(have, wanted)))
         }
         (Jsonb::Array(a), Jsonb::Array(b)) => b.items.iter().all(|wanted| {
             if wanted.is_container() {

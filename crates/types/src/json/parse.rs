@@ -242,7 +242,10 @@ impl<'a> Parser<'a> {
     fn word_end(&self, at: usize) -> usize {
         let bytes = self.text.as_bytes();
         let mut end = at;
-        while bytes.get(end).is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_' || *byte >= 0x80) {
+        while bytes
+            .get(end)
+            .is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_' || *byte >= 0x80)
+        {
             end += 1;
         }
         end.max(at + 1)
@@ -280,7 +283,10 @@ impl<'a> Parser<'a> {
             at = digits(at);
         }
         let mut end = at;
-        while bytes.get(end).is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_' || *byte >= 0x80) {
+        while bytes
+            .get(end)
+            .is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_' || *byte >= 0x80)
+        {
             end += 1;
         }
         self.end = end;
@@ -311,8 +317,9 @@ impl<'a> Parser<'a> {
                     plain = at;
                 }
                 Some(byte @ 0..=0x1F) => {
-                    return Err(self
-                        .bad_string(at, &format!("Character with value 0x{byte:02x} must be escaped.")));
+                    return Err(
+                        self.bad_string(at, &format!("Character with value 0x{byte:02x} must be escaped."))
+                    );
                 }
                 Some(_) => {
                     if high_surrogate.is_some() {
@@ -381,9 +388,7 @@ impl<'a> Parser<'a> {
         match (code, high_surrogate.take()) {
             (0xD800..=0xDBFF, None) => *high_surrogate = Some(code),
             (0xD800..=0xDBFF, Some(_)) => {
-                return Err(
-                    self.bad_string(end, "Unicode high surrogate must not follow a high surrogate.")
-                );
+                return Err(self.bad_string(end, "Unicode high surrogate must not follow a high surrogate."));
             }
             (0xDC00..=0xDFFF, Some(high)) => {
                 let combined = 0x10000 + ((high - 0xD800) << 10) + (code - 0xDC00);

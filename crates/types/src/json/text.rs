@@ -59,7 +59,9 @@ impl<'a> Node<'a> {
     /// `json -> text`: of duplicate keys the last one counts.
     pub fn get_key(&self, key: &str) -> Option<&Node<'a>> {
         match &self.kind {
-            NodeKind::Object(members) => members.iter().rev().find(|(have, _)| have == key).map(|(_, node)| node),
+            NodeKind::Object(members) => {
+                members.iter().rev().find(|(have, _)| have == key).map(|(_, node)| node)
+            }
             _ => None,
         }
     }

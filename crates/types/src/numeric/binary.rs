@@ -81,7 +81,10 @@ impl Numeric {
             NEGATIVE_INFINITY => return Ok(Numeric::NEG_INFINITY),
             POSITIVE | NEGATIVE => {}
             _ => {
-                return Err(err!(INVALID_BINARY_REPRESENTATION, "invalid sign in external \"numeric\" value"));
+                return Err(err!(
+                    INVALID_BINARY_REPRESENTATION,
+                    "invalid sign in external \"numeric\" value"
+                ));
             }
         }
         if scale > SCALE_MAX {
