@@ -1,1 +1,7 @@
+//! A client's session: transactions, statements, settings; DDL, COPY and whatever else stands between the
+//! protocol and the executor.
 
+pub mod client;
+pub mod values;
+
+pub use client::*;

@@ -1,0 +1,280 @@
+//! One client's connection, from its first byte to its last: the message loop (manual, section 55.2.2 to 55.2.4).
+//!
+//! A thread of its own runs it. Answers are gathered and sent when the client waits for them: at ReadyForQuery and
+//! Flush, or in between when a result is large. After an error in the extended protocol everything up to the next Sync is skipped. Whatever
+//! goes wrong in here, a panic included, ends this connection at most.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use cairn_sql::{Bind, Client, Format, Frontend, TransactionStatus};
+use cairn_types::{Error, Result, Severity, err};
+
+use crate::client::{WireClient, connection_lost};
+use crate::startup::{Started, start};
+use crate::stream::{Incoming, Stream};
+use crate::wire::{Reader, frontend};
+use crate::Shared;
+
+/// Serves a connection until it ends.
+pub fn serve(stream: Stream, shared: &Arc<Shared>, wake: Box<dyn Fn() + Send + Sync>) {
+    let Some(Started { client, session }) = start(stream, shared, wake) else { return };
+    let mut connection = Connection { client, session, skipping: false, body: Vec::new() };
+    let ended = catch_unwind(AssertUnwindSafe(|| connection.run()));
+    let farewell = match ended {
+        Ok(Ok(())) => None,
+        Ok(Err(error)) => Some(connection.session.terminated().unwrap_or(error)),
+        Err(_) => {
+            tracing::error!(pid = connection.session.pid(), "a session panicked and is closed");
+            connection.client.output.clear();
+            Some(err!(INTERNAL_ERROR, "internal error; the session is closed"))
+        }
+    };
+    if let Some(error) = farewell {
+        connection.client.output.report(&error.severity(Severity::Fatal));
+    }
+    // Dropping the session rolls back what it left open; a panic there must not end more than this thread either.
+    let Connection { mut client, session, .. } = connection;
+    if catch_unwind(AssertUnwindSafe(|| drop(session))).is_err() {
+        tracing::error!("a session panicked while it was closed");
+    }
+    if let Err(error) = client.send() {
+        tracing::debug!(%error, "client left before the last message");
+    }
+}
+
+struct Connection {
+    client: WireClient,
+    session: Box<dyn Frontend>,
+    /// After an error in the extended protocol, until Sync.
+    skipping: bool,
+    /// The message at hand, copied out of the stream: the stream goes on during COPY.
+    body: Vec<u8>,
+}
+
+/// What the loop does after a message.
+enum Next {
+    Continue,
+    Close,
+}
+
+impl Connection {
+    /// Ends with `Ok` when the client says goodbye or vanishes, with the error that the client is to be told else.
+    fn run(&mut self) -> Result<()> {
+        loop {
+            let timeout = self.session.idle_timeout();
+            self.client.stream.set_timeout(timeout).map_err(|error| connection_lost(&error))?;
+            if let Some(error) = self.session.terminated() {
+                return Err(error);
+            }
+            let incoming = self
+                .client
+                .stream
+                .next(self.client.message_size_max)
+                .map_err(|error| connection_lost(&error))?;
+            match incoming {
+                Incoming::Message(kind) => {
+                    self.body.clear();
+                    self.body.extend_from_slice(self.client.stream.body());
+                    let body = std::mem::take(&mut self.body);
+                    let next = self.message(kind, &body);
+                    self.body = body;
+                    if self.body.capacity() > 1024 * 1024 {
+                        self.body = Vec::new();
+                    }
+                    match next? {
+                        Next::Continue => {}
+                        Next::Close => return Ok(()),
+                    }
+                }
+                Incoming::TooLarge { kind, length } => self.too_large(kind, length)?,
+                Incoming::InvalidLength => return Err(err!(PROTOCOL_VIOLATION, "invalid message length")),
+                Incoming::TimedOut => return Err(self.session.idle_error()),
+                Incoming::Closed => {
+                    return match self.session.terminated() {
+                        Some(error) => Err(error),
+                        None => Ok(()),
+                    };
+                }
+            }
+        }
+    }
+
+    fn message(&mut self, kind: u8, body: &[u8]) -> Result<Next> {
+        match kind {
+            frontend::TERMINATE => return Ok(Next::Close),
+            frontend::SYNC => {
+                self.skipping = false;
+                let synced = Reader::new(body).end().and_then(|()| self.session.sync(&mut self.client));
+                self.answer(synced)?;
+                self.ready()?;
+            }
+            _ if self.skipping => {}
+            frontend::QUERY => {
+                let queried = self.query(body);
+                self.answer(queried)?;
+                self.ready()?;
+            }
+            frontend::FUNCTION_CALL => {
+                self.session.fail();
+                self.answer(Err(Error::unsupported("function calls through the protocol's own message are")))?;
+                self.ready()?;
+            }
+            frontend::FLUSH => self.client.flush()?,
+            // What remains of a COPY that failed.
+            frontend::COPY_DATA | frontend::COPY_DONE | frontend::COPY_FAIL => {}
+            frontend::PARSE | frontend::BIND | frontend::DESCRIBE | frontend::EXECUTE | frontend::CLOSE => {
+                let done = self.extended(kind, body);
+                self.skipping = done.is_err();
+                self.answer(done)?;
+            }
+            _ => {
+                return Err(err!(PROTOCOL_VIOLATION, "invalid frontend message type {kind}"));
+            }
+        }
+        Ok(Next::Continue)
+    }
+
+    /// Reports a failed message; passes on an error that ends the connection.
+    fn answer(&mut self, result: Result<()>) -> Result<()> {
+        match result {
+            Err(error) if error.report().severity >= Severity::Fatal => Err(error),
+            Err(error) => {
+                self.client.output.report(&error);
+                Ok(())
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+
+    fn ready(&mut self) -> Result<()> {
+        self.client.output.ready_for_query(match self.session.status() {
+            TransactionStatus::Idle => b'I',
+            TransactionStatus::InTransaction => b'T',
+            TransactionStatus::Failed => b'E',
+        });
+        self.client.flush()
+    }
+
+    fn query(&mut self, body: &[u8]) -> Result<()> {
+        let text = self.well_formed(|| {
+            let mut reader = Reader::new(body);
+            let text = reader.string()?;
+            reader.end()?;
+            Ok(text)
+        })?;
+        self.session.simple_query(text, &mut self.client)
+    }
+
+    /// Takes a message apart; a malformed one counts as a failed statement.
+    fn well_formed<T>(&mut self, read: impl FnOnce() -> Result<T>) -> Result<T> {
+        read().inspect_err(|_| self.session.fail())
+    }
+
+    fn extended(&mut self, kind: u8, body: &[u8]) -> Result<()> {
+        let mut reader = Reader::new(body);
+        match kind {
+            frontend::PARSE => {
+                let (name, text, types) = self.well_formed(|| {
+                    let (name, text) = (reader.string()?, reader.string()?);
+                    let types = (0..reader.count()?).map(|_| reader.u32()).collect::<Result<Vec<_>>>()?;
+                    reader.end()?;
+                    Ok((name, text, types))
+                })?;
+                self.session.parse(name, text, &types, &mut self.client)?;
+                self.client.output.parse_complete();
+            }
+            frontend::BIND => {
+                let bind = self.well_formed(|| read_bind(reader))?;
+                self.session.bind(bind, &mut self.client)?;
+                self.client.output.bind_complete();
+            }
+            frontend::DESCRIBE => match self.well_formed(|| read_target(reader, "DESCRIBE"))? {
+                Target::Statement(name) => self.session.describe_statement(name, &mut self.client)?,
+                Target::Portal(name) => self.session.describe_portal(name, &mut self.client)?,
+            },
+            frontend::EXECUTE => {
+                let (portal, max_rows) = self.well_formed(|| {
+                    let (portal, max_rows) = (reader.string()?, reader.i32()?);
+                    reader.end()?;
+                    Ok((portal, max_rows))
+                })?;
+                // PostgreSQL reads a negative limit as none.
+                let max_rows = u32::try_from(max_rows).unwrap_or(0);
+                self.session.execute(portal, max_rows, &mut self.client)?;
+            }
+            _ => {
+                match self.well_formed(|| read_target(reader, "CLOSE"))? {
+                    Target::Statement(name) => self.session.close_statement(name)?,
+                    Target::Portal(name) => self.session.close_portal(name)?,
+                }
+                self.client.output.close_complete();
+            }
+        }
+        if self.client.wants_flush() {
+            self.client.flush()?;
+        }
+        Ok(())
+    }
+
+    fn too_large(&mut self, kind: u8, length: usize) -> Result<()> {
+        if self.skipping && kind != frontend::SYNC {
+            return Ok(());
+        }
+        let error = err!(
+            PROGRAM_LIMIT_EXCEEDED,
+            "message of {length} bytes exceeds the limit of {} bytes",
+            self.client.message_size_max
+        );
+        match kind {
+            frontend::COPY_DATA | frontend::COPY_DONE | frontend::COPY_FAIL => Ok(()),
+            frontend::QUERY | frontend::FUNCTION_CALL => {
+                self.session.fail();
+                self.answer(Err(error))?;
+                self.ready()
+            }
+            frontend::PARSE | frontend::BIND | frontend::DESCRIBE | frontend::EXECUTE | frontend::CLOSE => {
+                self.session.fail();
+                self.skipping = true;
+                self.answer(Err(error))
+            }
+            _ => Err(err!(PROTOCOL_VIOLATION, "invalid message length")),
+        }
+    }
+}
+
+fn read_bind(mut reader: Reader<'_>) -> Result<Bind<'_>> {
+    let (portal, statement) = (reader.string()?, reader.string()?);
+    let formats = |reader: &mut Reader<'_>| -> Result<Vec<Format>> {
+        (0..reader.count()?).map(|_| Format::from_code(reader.i16()?)).collect()
+    };
+    let parameter_formats = formats(&mut reader)?;
+    let count = reader.count()?;
+    if parameter_formats.len() > 1 && parameter_formats.len() != count {
+        return Err(err!(
+            PROTOCOL_VIOLATION,
+            "bind message has {} parameter formats but {count} parameters",
+            parameter_formats.len()
+        ));
+    }
+    let parameters = (0..count).map(|_| reader.value()).collect::<Result<Vec<_>>>()?;
+    let result_formats = formats(&mut reader)?;
+    reader.end()?;
+    Ok(Bind { portal, statement, parameter_formats, parameters, result_formats })
+}
+
+enum Target<'a> {
+    Statement(&'a str),
+    Portal(&'a str),
+}
+
+fn read_target<'a>(mut reader: Reader<'a>, message: &str) -> Result<Target<'a>> {
+    let kind = reader.u8()?;
+    let name = reader.string()?;
+    reader.end()?;
+    match kind {
+        b'S' => Ok(Target::Statement(name)),
+        b'P' => Ok(Target::Portal(name)),
+        _ => Err(err!(PROTOCOL_VIOLATION, "invalid {message} message subtype {kind}")),
+    }
+}

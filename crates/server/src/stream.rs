@@ -1,0 +1,246 @@
+//! The two ends of a connection: a buffered way in, a way out, plain or through TLS.
+//!
+//! Both directions use one blocking socket, so that a request costs one `read` and its answer one `write`. The input
+//! buffer is small while a client is idle, grows with what actually arrives (a length in a header is a claim, no
+//! reason to allocate), and shrinks again after a large message.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+/// What an idle connection keeps.
+const IDLE_BUFFER_BYTES: usize = 8 * 1024;
+
+/// A socket that its thread shares with whoever may have to wake it.
+pub struct Socket(pub Arc<TcpStream>);
+
+impl Read for Socket {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        (&*self.0).read(buffer)
+    }
+}
+
+impl Write for Socket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        (&*self.0).write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+enum Transport {
+    Plain(Socket),
+    Tls(Box<StreamOwned<ServerConnection, Socket>>),
+}
+
+impl Transport {
+    fn socket(&self) -> &TcpStream {
+        match self {
+            Transport::Plain(socket) => &socket.0,
+            Transport::Tls(tls) => &tls.sock.0,
+        }
+    }
+
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Transport::Plain(socket) => socket.read(buffer),
+            Transport::Tls(tls) => match tls.read(buffer) {
+                // A peer that closes without TLS's farewell has closed all the same.
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
+                other => other,
+            },
+        }
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Transport::Plain(socket) => socket.write_all(bytes),
+            Transport::Tls(tls) => {
+                tls.write_all(bytes)?;
+                tls.flush()
+            }
+        }
+    }
+}
+
+/// How reading a message ended.
+pub enum Incoming {
+    /// A message: its type (0 for the untyped first packet); the body is [`Stream::body`].
+    Message(u8),
+    /// The length cannot be right: the connection is out of step.
+    InvalidLength,
+    /// The message was larger than allowed. It was skipped, and the stream is in step.
+    TooLarge { kind: u8, length: usize },
+    /// The client is gone, or somebody woke us by shutting the read side down.
+    Closed,
+    /// The read timeout that was set ran out before anything came.
+    TimedOut,
+}
+
+pub struct Stream {
+    transport: Transport,
+    buffer: Vec<u8>,
+    /// Bytes of `buffer` that have been taken, and that have been read.
+    start: usize,
+    end: usize,
+    body: std::ops::Range<usize>,
+    timeout: Option<Duration>,
+}
+
+impl Stream {
+    pub fn new(socket: Socket) -> Self {
+        Stream {
+            transport: Transport::Plain(socket),
+            buffer: vec![0; IDLE_BUFFER_BYTES],
+            start: 0,
+            end: 0,
+            body: 0..0,
+            timeout: None,
+        }
+    }
+
+    pub fn socket(&self) -> &TcpStream {
+        self.transport.socket()
+    }
+
+    pub fn is_encrypted(&self) -> bool {
+        matches!(self.transport, Transport::Tls(_))
+    }
+
+    /// Whether bytes wait in the buffer; before TLS begins there must be none, for somebody else may have put them there.
+    pub fn has_buffered(&self) -> bool {
+        self.start < self.end
+    }
+
+    /// Goes on in TLS.
+    pub fn start_tls(self, config: Arc<ServerConfig>) -> io::Result<Self> {
+        let Stream { transport, buffer, timeout, .. } = self;
+        let Transport::Plain(socket) = transport else {
+            return Err(io::Error::other("TLS has begun already"));
+        };
+        let connection = ServerConnection::new(config).map_err(io::Error::other)?;
+        let mut tls = StreamOwned::new(connection, socket);
+        while tls.conn.is_handshaking() {
+            tls.conn.complete_io(&mut tls.sock)?;
+        }
+        Ok(Stream { transport: Transport::Tls(Box::new(tls)), buffer, start: 0, end: 0, body: 0..0, timeout })
+    }
+
+    pub fn set_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        if self.timeout != timeout {
+            self.socket().set_read_timeout(timeout)?;
+            self.timeout = timeout;
+        }
+        Ok(())
+    }
+
+    pub fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.transport.write_all(bytes)
+    }
+
+    /// Waits for the first packet, which has no type.
+    pub fn next_untyped(&mut self, size_max: usize) -> io::Result<Incoming> {
+        self.receive(4, size_max)
+    }
+
+    /// Waits for the next message. Its body stays until the next call.
+    pub fn next(&mut self, size_max: usize) -> io::Result<Incoming> {
+        self.receive(5, size_max)
+    }
+
+    fn receive(&mut self, header_bytes: usize, size_max: usize) -> io::Result<Incoming> {
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+            if self.buffer.len() > 32 * IDLE_BUFFER_BYTES {
+                self.buffer = vec![0; IDLE_BUFFER_BYTES];
+            }
+        }
+        match self.fill(header_bytes) {
+            Ok(true) => {}
+            Ok(false) => return Ok(Incoming::Closed),
+            Err(error) if is_timeout(&error) => return Ok(Incoming::TimedOut),
+            Err(error) => return Err(error),
+        }
+        let header = &self.buffer[self.start..self.start + header_bytes];
+        let kind = if header_bytes == 5 { header[0] } else { 0 };
+        let mut length = [0; 4];
+        length.copy_from_slice(&header[header_bytes - 4..]);
+        let length = i32::from_be_bytes(length);
+        let Some(body_bytes) = usize::try_from(length).ok().and_then(|length| length.checked_sub(4)) else {
+            return Ok(Incoming::InvalidLength);
+        };
+        self.start += header_bytes;
+        if body_bytes > size_max {
+            return Ok(if self.skip(body_bytes)? {
+                Incoming::TooLarge { kind, length: body_bytes }
+            } else {
+                Incoming::Closed
+            });
+        }
+        // A client may be slow in the middle of a message, but then it is not idle.
+        loop {
+            match self.fill(body_bytes) {
+                Ok(true) => break,
+                Ok(false) => return Ok(Incoming::Closed),
+                Err(error) if is_timeout(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.body = self.start..self.start + body_bytes;
+        self.start = self.body.end;
+        Ok(Incoming::Message(kind))
+    }
+
+    /// Reads until `wanted` bytes are in the buffer from `start` on; `false` at the end of the stream.
+    fn fill(&mut self, wanted: usize) -> io::Result<bool> {
+        while self.end - self.start < wanted {
+            if self.start + wanted > self.buffer.len() && self.start > 0 {
+                self.buffer.copy_within(self.start..self.end, 0);
+                (self.start, self.end) = (0, self.end - self.start);
+            }
+            if self.end == self.buffer.len() {
+                self.buffer.resize(self.end * 2, 0);
+            }
+            match self.transport.read(&mut self.buffer[self.end..]) {
+                Ok(0) => return Ok(false),
+                Ok(count) => self.end += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Reads over so many bytes without keeping them.
+    fn skip(&mut self, mut bytes: usize) -> io::Result<bool> {
+        loop {
+            let taken = bytes.min(self.end - self.start);
+            self.start += taken;
+            bytes -= taken;
+            if bytes == 0 {
+                return Ok(true);
+            }
+            (self.start, self.end) = (0, 0);
+            match self.transport.read(&mut self.buffer) {
+                Ok(0) => return Ok(false),
+                Ok(count) => self.end = count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted || is_timeout(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// The body of the message that [`Stream::next`] announced.
+    pub fn body(&self) -> &[u8] {
+        &self.buffer[self.body.clone()]
+    }
+}
+
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
