@@ -72,7 +72,8 @@ fn read_bounds(text: &str) -> Result<(Option<Vec<Dimension>>, &str)> {
             return Err(too_many_dimensions(bounds.len() + 1));
         }
         let missing = || malformed(text, "Missing array dimension value.");
-        let (first, after) = read_integer(inner).ok_or_else(missing)?;
+        let (first, after) = read_integer(inner)
+            .ok_or_else(|| malformed(text, "\"[\" must introduce explicitly-specified array dimensions."))?;
         let (lower, upper, after) = match after.strip_prefix(':') {
             Some(after) => {
                 let (upper, after) = read_integer(after).ok_or_else(missing)?;

@@ -239,6 +239,3 @@ pub fn output_string(value: &Datum, type_oid: Oid, env: &dyn Env) -> Result<Stri
     output(value, type_oid, env, &mut text)?;
     Ok(text)
 }
-
-#[cfg(test)]
-mod tests;

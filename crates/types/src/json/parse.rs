@@ -310,8 +310,9 @@ impl<'a> Parser<'a> {
                     if self.unescape {
                         self.string.push_str(&self.text[plain..at]);
                     }
-                    if high_surrogate.is_some() && (at > plain || bytes.get(at + 1) != Some(&b'u')) {
-                        return Err(self.bad_string(at, LONE_LOW));
+                    if high_surrogate.is_some() && bytes.get(at + 1).is_some_and(|byte| *byte != b'u') {
+                        let width = self.text[at + 1..].chars().next().map_or(0, char::len_utf8);
+                        return Err(self.bad_string(at + 1 + width, LONE_LOW));
                     }
                     at = self.lex_escape(at + 1, &mut high_surrogate)?;
                     plain = at;
@@ -323,7 +324,8 @@ impl<'a> Parser<'a> {
                 }
                 Some(_) => {
                     if high_surrogate.is_some() {
-                        return Err(self.bad_string(at, LONE_LOW));
+                        let width = self.text[at..].chars().next().map_or(1, char::len_utf8);
+                        return Err(self.bad_string(at + width, LONE_LOW));
                     }
                     at += 1;
                 }

@@ -22,7 +22,9 @@ impl Numeric {
                 -1 => NEGATIVE_INFINITY,
                 _ => NAN,
             };
-            for word in [0, 0, sign, 0] {
+            // PostgreSQL's infinities carry this scale, which no reader looks at.
+            let scale = if sign == NAN { 0 } else { 0x20 };
+            for word in [0, 0, sign, scale] {
                 out.extend_from_slice(&word.to_be_bytes());
             }
             return;
