@@ -2,6 +2,7 @@
 //! protocol and the executor.
 
 pub mod client;
+pub mod plpgsql;
 pub mod values;
 
 pub use client::*;

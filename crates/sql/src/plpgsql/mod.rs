@@ -1,0 +1,4 @@
+//! PL/pgSQL: functions, procedures and DO blocks (manual, chapter 43).
+
+pub mod ast;
+pub mod parse;
