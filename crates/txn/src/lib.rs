@@ -1,11 +1,30 @@
 //! Transactions: isolation, row locks, deadlocks, commit. SQL sees only [`api`].
+//!
+//! Read in this order: [`api`] (what the floor above may do), `transaction` (one transaction), `write_set`,
+//! `bulk` and `cursor` (what it reads and writes), `pipeline` and `group_sync` (how it becomes visible and
+//! durable), [`locks`], `sequences`, `database`, [`Cluster`] (a data directory).
+
 pub mod api;
 mod blocking;
+mod bulk;
+mod cluster;
+mod cursor;
+mod database;
 mod error;
+mod group_sync;
+mod ids;
+mod interrupt;
+pub mod locks;
+mod pipeline;
+mod sequences;
+mod transaction;
+mod write_set;
 
 pub use api::*;
 pub use blocking::{WaitWrapper, set_wait_wrapper, while_waiting};
+pub use cairn_storage::{Clock, EngineOptions, Error as StorageError, Resources, SystemTime, TimeSource};
+pub use cluster::{Cluster, DatabaseInfo, Origin};
+pub use database::Database;
 pub use error::{CancelReason, Conflict, Error};
-
-#[derive(Debug)]
-pub struct Interrupt;
+pub use ids::FIRST_NORMAL_ID;
+pub use interrupt::Interrupt;

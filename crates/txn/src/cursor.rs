@@ -1,0 +1,211 @@
+//! A scan of a transaction: the store's visible rows with the transaction's own writes laid over them.
+//!
+//! Both sides are in key order; the smaller key (going backward: the larger one) comes next, and where both have
+//! it the own write wins. What the snapshot sees of the own writes does not change while the cursor is open (see
+//! [`crate::write_set`]), so the next own key is looked up once and kept until it is used.
+
+use std::cmp::Ordering;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cairn_storage::Timestamp;
+
+use crate::transaction::{Core, ReadAt};
+use crate::{Cursor, Direction, KeyRange, Result, Snapshot};
+
+pub(crate) struct MergeCursor {
+    core: Arc<Core>,
+    snapshot: Snapshot,
+    direction: Direction,
+    range: KeyRange,
+    /// `None` until a range with committed rows is read.
+    store: Option<cairn_storage::Cursor>,
+    store_side: Side,
+    own_side: Side,
+    /// The next own key and what is written there, while `own_side` is `Waiting`; the last one otherwise.
+    own_key: Vec<u8>,
+    own_value: Option<Bytes>,
+    /// How much of the store cursor's reading the transaction knows to wait for.
+    reported: Timestamp,
+}
+
+/// How far one of the two sides is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    /// Its row was given out (or none was looked up yet): it has to move on.
+    Consumed,
+    /// Its row is waiting to be given out.
+    Waiting,
+    /// It has no further rows in this range.
+    End,
+}
+
+#[derive(Clone, Copy)]
+enum Pick {
+    Store,
+    Own,
+}
+
+impl MergeCursor {
+    pub(crate) fn open(
+        core: Arc<Core>,
+        snapshot: Snapshot,
+        range: KeyRange,
+        direction: Direction,
+    ) -> Result<Self> {
+        let mut cursor = MergeCursor {
+            core,
+            snapshot,
+            direction,
+            range,
+            store: None,
+            store_side: Side::End,
+            own_side: Side::End,
+            own_key: Vec::new(),
+            own_value: None,
+            reported: Timestamp::MIN,
+        };
+        cursor.start()?;
+        Ok(cursor)
+    }
+
+    fn start(&mut self) -> Result<()> {
+        let mut read_at = ReadAt::Time(self.snapshot.read_time);
+        self.own_side = Side::End;
+        if self.core.touched() {
+            let core = self.core.clone();
+            let mut state = core.state.lock();
+            read_at = core.read_at(&mut state, &self.snapshot, &self.range.low)?;
+            drop(state);
+            self.find_own(None);
+        }
+        match read_at {
+            ReadAt::Nothing => self.store_side = Side::End,
+            ReadAt::Time(time) => {
+                match &mut self.store {
+                    Some(store) => store.reset(&self.range.low, &self.range.high, time),
+                    None => {
+                        let direction = match self.direction {
+                            Direction::Forward => cairn_storage::Direction::Forward,
+                            Direction::Backward => cairn_storage::Direction::Backward,
+                        };
+                        let engine = self.core.database.pipeline.engine.clone();
+                        self.store = Some(cairn_storage::Cursor::open(
+                            engine,
+                            &self.range.low,
+                            &self.range.high,
+                            direction,
+                            time,
+                        )?);
+                    }
+                }
+                self.store_side = Side::Consumed;
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks up the own key that follows `after`, or the first one.
+    fn find_own(&mut self, after: Option<()>) {
+        let state = self.core.state.lock();
+        let (low, high) = (&self.range.low[..], &self.range.high[..]);
+        let (low, high) = match (self.direction, after) {
+            (_, None) => (Bound::Included(low), Bound::Excluded(high)),
+            (Direction::Forward, Some(())) => (Bound::Excluded(&self.own_key[..]), Bound::Excluded(high)),
+            (Direction::Backward, Some(())) => (Bound::Included(low), Bound::Excluded(&self.own_key[..])),
+        };
+        let found = state.writes.next_visible(low, high, self.direction, self.snapshot.command);
+        self.own_side = match found {
+            Some((key, value)) => {
+                // `own_key` is borrowed as a bound until here.
+                let (key, value) = (key.to_vec(), value.clone());
+                drop(state);
+                self.own_key = key;
+                self.own_value = value;
+                Side::Waiting
+            }
+            None => Side::End,
+        };
+    }
+
+    fn advance_store(&mut self) -> Result<()> {
+        let Some(store) = &mut self.store else {
+            self.store_side = Side::End;
+            return Ok(());
+        };
+        let advanced = store.advance();
+        let seen = store.stats().newest_seen;
+        if seen > self.reported {
+            self.reported = seen;
+            self.report();
+        }
+        self.store_side = if advanced? { Side::Waiting } else { Side::End };
+        if self.store_side == Side::End {
+            self.report();
+        }
+        Ok(())
+    }
+
+    /// Adds the store cursor's counters to the transaction's.
+    fn report(&mut self) {
+        if let Some(store) = &mut self.store {
+            let mut stats = store.take_stats();
+            stats.newest_seen = stats.newest_seen.max(self.reported);
+            self.core.add_stats(&stats);
+        }
+    }
+
+    fn pick(&mut self) -> Result<Option<Pick>> {
+        loop {
+            if self.store_side == Side::Consumed {
+                self.advance_store()?;
+            }
+            if self.own_side == Side::Consumed {
+                self.find_own(Some(()));
+            }
+            let order = match (self.store_side, self.own_side, &self.store) {
+                (Side::Waiting, Side::Waiting, Some(store)) => match self.direction {
+                    Direction::Forward => store.key().cmp(&self.own_key[..]),
+                    Direction::Backward => self.own_key[..].cmp(store.key()),
+                },
+                (Side::Waiting, _, _) => Ordering::Less,
+                (_, Side::Waiting, _) => Ordering::Greater,
+                _ => return Ok(None),
+            };
+            if order == Ordering::Less {
+                self.store_side = Side::Consumed;
+                return Ok(Some(Pick::Store));
+            }
+            if order == Ordering::Equal {
+                self.store_side = Side::Consumed;
+            }
+            self.own_side = Side::Consumed;
+            if self.own_value.is_some() {
+                return Ok(Some(Pick::Own));
+            }
+        }
+    }
+}
+
+impl Cursor for MergeCursor {
+    fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        Ok(match (self.pick()?, &self.store) {
+            (None, _) => None,
+            (Some(Pick::Store), Some(store)) => Some((store.key(), store.value())),
+            (Some(Pick::Own), _) => Some((&self.own_key, self.own_value.as_deref().unwrap_or_default())),
+            (Some(Pick::Store), None) => None,
+        })
+    }
+
+    fn reset(&mut self, range: KeyRange) -> Result<()> {
+        self.range = range;
+        self.start()
+    }
+}
+
+impl Drop for MergeCursor {
+    fn drop(&mut self) {
+        self.report();
+    }
+}

@@ -1,0 +1,191 @@
+//! One database: a directory of versions, its locks, its commit pipeline, its sequences.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::thread::JoinHandle;
+
+use cairn_storage::meta::Counter;
+use cairn_storage::{Clock, Engine, EngineOptions, Resources};
+
+use crate::ids::IdAllocator;
+use crate::locks::LockManager;
+use crate::pipeline::Pipeline;
+use crate::sequences::Sequences;
+use crate::transaction::Txn;
+use crate::{
+    BeginOptions, Error, LockTag, Result, SequenceOptions, SequenceState, SessionHandle, SpaceUsage,
+    StorageId, Store, TableLockMode, Timestamp, Transaction,
+};
+
+/// What all transactions of a database share. It closes the directory when the last of them, and the
+/// [`Database`], are gone.
+pub(crate) struct Inner {
+    pub(crate) pipeline: Arc<Pipeline>,
+    pub(crate) locks: LockManager,
+    pub(crate) sequences: Sequences,
+    pub(crate) storage_ids: IdAllocator,
+    oids: IdAllocator,
+    pub(crate) next_transaction: AtomicU64,
+    sync_thread: Option<JoinHandle<()>>,
+}
+
+/// An open database. Cheap to clone; the clones are the same database.
+#[derive(Clone)]
+pub struct Database {
+    inner: Arc<Inner>,
+}
+
+impl std::fmt::Debug for Database {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Database").field("engine", &self.inner.pipeline.engine).finish_non_exhaustive()
+    }
+}
+
+impl Database {
+    /// Opens or creates the directory. The clock is shared by the databases of a server.
+    pub fn open(
+        path: &Path,
+        options: &EngineOptions,
+        resources: &Resources,
+        clock: Arc<Clock>,
+    ) -> Result<Self> {
+        let engine = Arc::new(Engine::open(path, options, resources, &clock)?);
+        let storage_ids = IdAllocator::open(&engine, Counter::StorageId)?;
+        let oids = IdAllocator::open(&engine, Counter::Oid)?;
+        let pipeline = Arc::new(Pipeline::new(engine, clock));
+        let sync_thread = {
+            let pipeline = pipeline.clone();
+            std::thread::Builder::new()
+                .name("cairn-sync".to_owned())
+                .spawn(move || pipeline.sync.run())
+                .map_err(|source| cairn_storage::Error::File { path: path.to_owned(), source })?
+        };
+        Ok(Database {
+            inner: Arc::new(Inner {
+                pipeline,
+                locks: LockManager::new(),
+                sequences: Sequences::default(),
+                storage_ids,
+                oids,
+                next_transaction: AtomicU64::new(1),
+                sync_thread: Some(sync_thread),
+            }),
+        })
+    }
+
+    /// The engine below, for tests and tools; transactions do not go through it.
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.inner.pipeline.engine
+    }
+
+    /// The row and object locks, for views over them (`pg_locks`).
+    pub fn locks(&self) -> &LockManager {
+        &self.inner.locks
+    }
+
+    /// Number of fsyncs for commits since the database was opened.
+    pub fn fsyncs(&self) -> u64 {
+        self.inner.pipeline.sync.fsyncs()
+    }
+
+    /// The time up to which everything is visible.
+    pub fn visible(&self) -> Timestamp {
+        self.inner.pipeline.visible()
+    }
+
+    /// A consistent copy of what is committed, in a new directory on the same file system.
+    pub fn checkpoint(&self, path: &Path) -> Result<()> {
+        let engine = &self.inner.pipeline.engine;
+        // The copy restarts its counters and sequences where they are now.
+        self.inner.write_exact_state()?;
+        engine.sync()?;
+        Ok(engine.checkpoint(path)?)
+    }
+
+    /// How many handles and transactions are alive, this one included.
+    pub(crate) fn users(&self) -> usize {
+        Arc::strong_count(&self.inner)
+    }
+}
+
+impl Inner {
+    fn write_exact_state(&self) -> Result<()> {
+        self.sequences.close(&self.pipeline)?;
+        self.storage_ids.close(&self.pipeline.engine)?;
+        self.oids.close(&self.pipeline.engine)
+    }
+
+    fn close(&mut self) -> Result<()> {
+        self.pipeline.sync.stop();
+        if let Some(thread) = self.sync_thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the sync thread ended by a panic");
+        }
+        self.write_exact_state()?;
+        Ok(self.pipeline.engine.close(self.pipeline.visible())?)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let Err(error) = self.close() {
+            // Nothing acknowledged is lost: the log has it.
+            tracing::error!(%error, "closing the database failed");
+        }
+    }
+}
+
+impl Store for Database {
+    fn begin(&self, options: BeginOptions) -> Result<Arc<dyn Transaction>> {
+        Ok(Arc::new(Txn::begin(self.inner.clone(), options)))
+    }
+
+    fn allocate_oid(&self) -> Result<u32> {
+        self.inner.oids.allocate(&self.inner.pipeline.engine)
+    }
+
+    fn sequence_next(&self, sequence: StorageId, options: &SequenceOptions) -> Result<i64> {
+        self.inner.sequences.next(&self.inner.pipeline, sequence, options)
+    }
+
+    fn sequence_set(&self, sequence: StorageId, value: i64, is_called: bool) -> Result<()> {
+        self.inner.sequences.set(&self.inner.pipeline, sequence, value, is_called)
+    }
+
+    fn sequence_state(&self, sequence: StorageId) -> Result<Option<SequenceState>> {
+        self.inner.sequences.state(&self.inner.pipeline, sequence)
+    }
+
+    fn unlock_object(&self, session: &SessionHandle, tag: LockTag, mode: TableLockMode) -> bool {
+        self.inner.locks.unlock_object(session, tag, mode)
+    }
+
+    fn unlock_all(&self, session: &SessionHandle) {
+        self.inner.locks.unlock_session(session);
+    }
+
+    fn space_usage(&self, storage: StorageId) -> Result<SpaceUsage> {
+        let space = self.inner.pipeline.engine.space(storage)?;
+        Ok(SpaceUsage { memtable_bytes: space.memtable_bytes, sst_bytes: space.file_bytes })
+    }
+
+    fn now(&self) -> Timestamp {
+        self.inner.pipeline.clock.now()
+    }
+
+    fn wall_clock_us(&self, timestamp: Timestamp) -> i64 {
+        timestamp.micros()
+    }
+
+    fn timestamp_at(&self, wall_clock_us: i64) -> Timestamp {
+        Timestamp::last_of_micros(wall_clock_us)
+    }
+}
+
+impl From<std::io::Error> for Error {
+    fn from(error: std::io::Error) -> Self {
+        Error::Storage(cairn_storage::Error::Io(error.to_string()))
+    }
+}

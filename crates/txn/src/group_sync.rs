@@ -1,0 +1,200 @@
+//! One fsync for everybody who waits.
+//!
+//! The log is written in commit order, so an fsync that begins when everything up to T is written makes
+//! everything up to T durable. Whoever needs a time durable comes here:
+//!
+//! - Nobody is syncing: it does the fsync itself. A single client pays for no change of threads.
+//! - Somebody is: it joins the next batch and sleeps. When the running fsync ends, the sync thread takes over,
+//!   syncs for that batch, wakes all of it with one system call, and goes on while another batch has formed.
+//!
+//! Invariants: at most one fsync runs at a time (`syncing`); the batch is taken before the time that the fsync
+//! will cover is read, so each of its members is covered; `durable` only grows.
+//! A failed fsync ends the process: the kernel may have dropped the pages, and a second try would lie.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use cairn_storage::{Engine, Timestamp};
+use parking_lot::{Condvar, Mutex};
+
+use crate::blocking::while_waiting;
+
+/// An asynchronous commit is durable after at most so long, and the fsync's own time.
+const ASYNC_DELAY: Duration = Duration::from_millis(200);
+/// How often idle iterators are let go.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Those who sleep until the same fsync ends; 1 when it has.
+#[derive(Default)]
+struct Batch {
+    done: AtomicU32,
+}
+
+struct State {
+    /// Somebody runs an fsync, or the sync thread was asked to.
+    syncing: bool,
+    /// The sync thread is to take over.
+    handed_over: bool,
+    /// Who arrived since the last fsync began.
+    next: Arc<Batch>,
+    next_size: u32,
+    /// An asynchronous commit waits for its fsync since then.
+    async_since: Option<Instant>,
+    stopping: bool,
+}
+
+pub(crate) struct GroupSync {
+    engine: Arc<Engine>,
+    /// Everything at or below is in the log and the memtable.
+    visible: Arc<AtomicU64>,
+    /// Everything at or below has been through an fsync.
+    durable: AtomicU64,
+    /// Whether `async_since` is set: spares most asynchronous commits the lock.
+    async_pending: AtomicBool,
+    state: Mutex<State>,
+    wake_sync_thread: Condvar,
+    /// Number of fsyncs so far.
+    fsyncs: AtomicU64,
+}
+
+impl GroupSync {
+    /// `durable`: what is durable already.
+    pub(crate) fn new(engine: Arc<Engine>, visible: Arc<AtomicU64>, durable: Timestamp) -> Self {
+        GroupSync {
+            engine,
+            visible,
+            durable: AtomicU64::new(durable.0),
+            async_pending: AtomicBool::new(false),
+            state: Mutex::new(State {
+                syncing: false,
+                handed_over: false,
+                next: Arc::default(),
+                next_size: 0,
+                async_since: None,
+                stopping: false,
+            }),
+            wake_sync_thread: Condvar::new(),
+            fsyncs: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn durable(&self) -> Timestamp {
+        Timestamp(self.durable.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn fsyncs(&self) -> u64 {
+        self.fsyncs.load(Ordering::Relaxed)
+    }
+
+    /// Returns when everything up to `time`, which is visible already, is durable.
+    pub(crate) fn wait(&self, time: Timestamp) {
+        if self.durable() < time {
+            while_waiting(|| self.wait_slowly(time));
+        }
+    }
+
+    fn wait_slowly(&self, time: Timestamp) {
+        let batch = {
+            let mut state = self.state.lock();
+            if self.durable() >= time {
+                return;
+            }
+            if state.syncing {
+                state.next_size += 1;
+                Some(state.next.clone())
+            } else {
+                state.syncing = true;
+                None
+            }
+        };
+        match batch {
+            Some(batch) => {
+                while batch.done.load(Ordering::Acquire) == 0 {
+                    atomic_wait::wait(&batch.done, 0);
+                }
+            }
+            None => {
+                self.sync();
+                let mut state = self.state.lock();
+                if state.next_size == 0 {
+                    state.syncing = false;
+                } else {
+                    state.handed_over = true;
+                    self.wake_sync_thread.notify_one();
+                }
+            }
+        }
+        debug_assert!(self.durable() >= time);
+    }
+
+    /// An asynchronous commit happened: its fsync follows.
+    pub(crate) fn sync_soon(&self) {
+        if self.async_pending.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let mut state = self.state.lock();
+        state.async_since = Some(Instant::now());
+        self.wake_sync_thread.notify_one();
+    }
+
+    /// One fsync, by whoever owns `syncing`.
+    fn sync(&self) {
+        // Acquires what those who found it set had made visible before.
+        self.async_pending.swap(false, Ordering::AcqRel);
+        let covered = self.visible.load(Ordering::Acquire);
+        if let Err(error) = self.engine.sync() {
+            tracing::error!(%error, path = %self.engine.path().display(), "fsync failed; the server ends");
+            eprintln!("FATAL: fsync of {} failed: {error}", self.engine.path().display());
+            std::process::abort();
+        }
+        self.fsyncs.fetch_add(1, Ordering::Relaxed);
+        self.durable.fetch_max(covered, Ordering::AcqRel);
+    }
+
+    /// The body of the sync thread; returns after [`GroupSync::stop`].
+    pub(crate) fn run(&self) {
+        let mut next_sweep = Instant::now() + SWEEP_INTERVAL;
+        let mut state = self.state.lock();
+        loop {
+            let now = Instant::now();
+            if now >= next_sweep {
+                next_sweep = now + SWEEP_INTERVAL;
+                drop(state);
+                self.engine.sweep_idle_iterators();
+                state = self.state.lock();
+            }
+            let async_due = state.async_since.map(|since| since + ASYNC_DELAY);
+            let takes_over = state.handed_over || (!state.syncing && async_due.is_some_and(|due| now >= due));
+            if !takes_over {
+                if state.stopping {
+                    return;
+                }
+                let wake_at =
+                    async_due.filter(|_| !state.syncing).map_or(next_sweep, |due| due.min(next_sweep));
+                self.wake_sync_thread.wait_until(&mut state, wake_at);
+                continue;
+            }
+            state.handed_over = false;
+            state.syncing = true;
+            state.async_since = None;
+            state.next_size = 0;
+            let batch = std::mem::take(&mut state.next);
+            drop(state);
+            self.sync();
+            batch.done.store(1, Ordering::Release);
+            atomic_wait::wake_all(&batch.done);
+            state = self.state.lock();
+            if state.next_size == 0 {
+                state.syncing = false;
+            } else {
+                state.handed_over = true;
+            }
+        }
+    }
+
+    pub(crate) fn stop(&self) {
+        self.state.lock().stopping = true;
+        self.wake_sync_thread.notify_one();
+    }
+}

@@ -1,0 +1,123 @@
+//! The commit pipeline of one database.
+//!
+//! ```text
+//! commit section (one at a time)                          | outside
+//!   tick -> write log + memtable -> before_visible        | release row locks -> fsync with others -> reply
+//!        -> publish `visible`                             |
+//! ```
+//!
+//! Invariants:
+//! - Commit times are assigned in the order in which commits are written to the log, so a crash leaves a prefix
+//!   of the history and one fsync covers every time at or below the one visible when it begins.
+//! - `visible`: every commit at or below it is in the memtable, and no commit at or below it is still to come. A
+//!   snapshot is taken at `visible`, before its iterator is made.
+//! - A row lock is released when the commit is visible, before it is durable. Whoever sees its effect carries its
+//!   time along and does not reply before that time is durable ([`Pipeline::wait_settled`]). A crash between the
+//!   two takes both away, the later commit first.
+//! - A panic inside the section ends the process: the log may have what memory has not.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use cairn_storage::{Batch, Clock, Engine, Timestamp};
+use parking_lot::Mutex;
+
+use crate::group_sync::GroupSync;
+use crate::{Durability, Error, Result};
+
+pub(crate) struct Pipeline {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) clock: Arc<Clock>,
+    section: Mutex<()>,
+    visible: Arc<AtomicU64>,
+    /// The newest commit that promised to be durable.
+    last_sync_commit: AtomicU64,
+    pub(crate) sync: GroupSync,
+}
+
+impl Pipeline {
+    pub(crate) fn new(engine: Arc<Engine>, clock: Arc<Clock>) -> Self {
+        // Whatever was recovered is visible. It is durable too: opening the store replayed and rewrote its log.
+        let recovered = engine.recovered_up_to().max(Timestamp(1));
+        let visible = Arc::new(AtomicU64::new(recovered.0));
+        let sync = GroupSync::new(engine.clone(), visible.clone(), recovered);
+        Pipeline {
+            engine,
+            clock,
+            section: Mutex::new(()),
+            visible,
+            last_sync_commit: AtomicU64::new(recovered.0),
+            sync,
+        }
+    }
+
+    /// The time for a snapshot that is taken now.
+    #[inline]
+    pub(crate) fn visible(&self) -> Timestamp {
+        Timestamp(self.visible.load(Ordering::Acquire))
+    }
+
+    /// Runs `fill` with the commit time, writes what it filled in, and publishes it. Not durable yet.
+    ///
+    /// An error means that nothing happened. An input/output error other than a full disk leaves open whether
+    /// something did, so it ends the process.
+    pub(crate) fn commit(
+        &self,
+        durability: Durability,
+        fill: impl FnOnce(&mut Batch<'_>, Timestamp),
+        before_visible: Option<&dyn Fn()>,
+    ) -> Result<Timestamp> {
+        let section = self.section.lock();
+        let ends_process = EndProcessOnPanic;
+        let time = self.clock.tick();
+        let mut batch = self.engine.batch();
+        fill(&mut batch, time);
+        match self.engine.write_at(batch, time) {
+            Ok(()) => {}
+            Err(error @ cairn_storage::Error::Io(_)) => {
+                tracing::error!(%error, "the log cannot be written; the server ends");
+                eprintln!("FATAL: writing the log of {} failed: {error}", self.engine.path().display());
+                std::process::abort();
+            }
+            Err(error) => {
+                std::mem::forget(ends_process);
+                return Err(Error::Storage(error));
+            }
+        }
+        if durability == Durability::Sync {
+            self.last_sync_commit.store(time.0, Ordering::Release);
+        }
+        if let Some(before_visible) = before_visible {
+            before_visible();
+        }
+        self.visible.store(time.0, Ordering::Release);
+        std::mem::forget(ends_process);
+        drop(section);
+        if durability == Durability::Async {
+            self.sync.sync_soon();
+        }
+        Ok(time)
+    }
+
+    /// Returns when a commit of this time is durable.
+    pub(crate) fn wait_durable(&self, time: Timestamp) {
+        self.sync.wait(time);
+    }
+
+    /// Returns when every commit at or below `seen` is durable or was asynchronous.
+    pub(crate) fn wait_settled(&self, seen: Timestamp) {
+        let promised = Timestamp(self.last_sync_commit.load(Ordering::Acquire));
+        // If the newest promise lies beyond what was seen, an older one may still be open: wait for `seen` itself.
+        self.sync.wait(seen.min(promised));
+    }
+}
+
+struct EndProcessOnPanic;
+
+impl Drop for EndProcessOnPanic {
+    fn drop(&mut self) {
+        tracing::error!("panic inside the commit section; the server ends");
+        eprintln!("FATAL: panic inside the commit section");
+        std::process::abort();
+    }
+}

@@ -1,0 +1,558 @@
+//! One transaction: snapshots, reads, own writes, savepoints, its end.
+//!
+//! Reads see the store at the snapshot's time with the transaction's own writes of earlier commands laid over
+//! it ([`crate::write_set`]), and key spaces that it loads in bulk at times of their own ([`crate::bulk`]).
+//!
+//! What is shared with cursors lives in [`Core`]; dropping the [`Txn`] rolls back, whatever cursors remain.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use bytes::Bytes;
+use cairn_storage::{ReadStats, key};
+use parking_lot::Mutex;
+
+use crate::bulk::Bulk;
+use crate::cursor::MergeCursor;
+use crate::database::Inner;
+use crate::locks::{LockMark, LockOwner};
+use crate::write_set::{UndoMark, WriteSet};
+use crate::{
+    BeginOptions, CommandId, Conflict, Cursor, Direction, Durability, Error, Isolation, KeyRange,
+    LockOutcome, LockScope, LockTag, Newest, ReadCounters, Result, RowLockMode, SavepointId, Snapshot,
+    StorageId, TableLockMode, Timestamp, Transaction, WaitPolicy,
+};
+
+/// A key space that this transaction created.
+#[derive(Debug)]
+struct Created {
+    storage: StorageId,
+    bulk: Bulk,
+}
+
+#[derive(Debug)]
+struct Savepoint {
+    id: SavepointId,
+    undo: UndoMark,
+    locks: LockMark,
+    created: usize,
+    dropped: usize,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub(crate) writes: WriteSet,
+    savepoints: Vec<Savepoint>,
+    last_savepoint: u32,
+    created: Vec<Created>,
+    dropped: Vec<StorageId>,
+    finished: bool,
+}
+
+impl State {
+    fn created_mut(&mut self, key: &[u8]) -> Option<&mut Bulk> {
+        if self.created.is_empty() {
+            return None;
+        }
+        let storage = key::storage_of(key)?;
+        self.created.iter_mut().find(|created| created.storage == storage).map(|created| &mut created.bulk)
+    }
+
+    fn can_bulk_load(&self, storage: StorageId) -> bool {
+        let level_start = self.savepoints.last().map_or(0, |savepoint| savepoint.created);
+        self.created.get(level_start..).is_some_and(|level| level.iter().any(|c| c.storage == storage))
+    }
+
+    fn has_work(&self) -> bool {
+        !self.writes.is_empty() || !self.created.is_empty() || !self.dropped.is_empty()
+    }
+}
+
+/// Where a read of a key finds committed rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReadAt {
+    Time(Timestamp),
+    /// A new key space of this transaction, without rows that the snapshot sees.
+    Nothing,
+}
+
+pub(crate) struct Core {
+    pub(crate) database: Arc<Inner>,
+    pub(crate) state: Mutex<State>,
+    /// Whether `state` has anything that reads must look at; spares most of them the lock.
+    touched: AtomicBool,
+    stats: Mutex<ReadStats>,
+}
+
+impl Core {
+    pub(crate) fn touched(&self) -> bool {
+        self.touched.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn add_stats(&self, stats: &ReadStats) {
+        self.stats.lock().add(stats);
+    }
+
+    /// What a snapshot reads under `key`'s storage id; hands bulk rows over to the store first.
+    pub(crate) fn read_at(&self, state: &mut State, snapshot: &Snapshot, key: &[u8]) -> Result<ReadAt> {
+        match state.created_mut(key) {
+            None => Ok(ReadAt::Time(snapshot.read_time)),
+            Some(bulk) => match bulk.read_time(snapshot.command) {
+                None => Ok(ReadAt::Nothing),
+                Some(time) => {
+                    bulk.flush(&self.database.pipeline.engine)?;
+                    Ok(ReadAt::Time(time))
+                }
+            },
+        }
+    }
+}
+
+pub(crate) struct Txn {
+    core: Arc<Core>,
+    owner: LockOwner,
+    isolation: Isolation,
+    read_only: bool,
+    command: AtomicU32,
+    /// The time of all snapshots; 0 until it is taken, and always for read committed.
+    fixed_time: AtomicU64,
+}
+
+impl Txn {
+    pub(crate) fn begin(database: Arc<Inner>, options: BeginOptions) -> Self {
+        let number = database.next_transaction.fetch_add(1, Ordering::Relaxed);
+        let owner = LockOwner::new(options.session, number);
+        // A time in the future is not repeatable: the present will do.
+        let fixed = options.read_time.map(|time| time.min(database.pipeline.visible()).max(Timestamp(1)));
+        Txn {
+            core: Arc::new(Core {
+                database,
+                state: Mutex::default(),
+                touched: AtomicBool::new(false),
+                stats: Mutex::default(),
+            }),
+            owner,
+            isolation: options.isolation,
+            read_only: options.read_only || fixed.is_some(),
+            command: AtomicU32::new(0),
+            fixed_time: AtomicU64::new(fixed.map_or(0, |time| time.0)),
+        }
+    }
+
+    fn command(&self) -> CommandId {
+        self.command.load(Ordering::Acquire)
+    }
+
+    /// For a write: the state, if writing is allowed.
+    fn writing(&self) -> Result<parking_lot::MutexGuard<'_, State>> {
+        if self.read_only {
+            return Err(Error::ReadOnly);
+        }
+        let state = self.core.state.lock();
+        if state.finished {
+            return Err(Error::Misuse("the transaction has ended"));
+        }
+        self.core.touched.store(true, Ordering::Release);
+        Ok(state)
+    }
+
+    fn write(&self, key: &[u8], value: Option<Bytes>) -> Result<()> {
+        if key.len() < key::STORAGE_ID_BYTES {
+            return Err(Error::Misuse("a key begins with a storage id"));
+        }
+        let mut state = self.writing()?;
+        let logged = !state.savepoints.is_empty();
+        state.writes.write(key, self.command(), value, logged);
+        Ok(())
+    }
+
+    fn own_or_time(&self, snapshot: &Snapshot, key: &[u8]) -> Result<OwnOrTime> {
+        if !self.core.touched() {
+            return Ok(OwnOrTime::Time(snapshot.read_time));
+        }
+        let mut state = self.core.state.lock();
+        if let Some(value) = state.writes.visible(key, snapshot.command) {
+            return Ok(OwnOrTime::Own(value.clone()));
+        }
+        Ok(match self.core.read_at(&mut state, snapshot, key)? {
+            ReadAt::Time(time) => OwnOrTime::Time(time),
+            ReadAt::Nothing => OwnOrTime::Own(None),
+        })
+    }
+
+    /// First updater wins: whether somebody changed, since the snapshot, a row that it sees.
+    fn check_unchanged(&self, key: &[u8], mode: RowLockMode) -> Result<()> {
+        let fixed = Timestamp(self.fixed_time.load(Ordering::Acquire));
+        if self.isolation != Isolation::RepeatableRead || fixed == Timestamp::MIN {
+            return Ok(());
+        }
+        let mut stats = ReadStats::default();
+        let mut reader = self.core.database.pipeline.engine.point_reader()?;
+        let newest = reader.time(key, Timestamp::MAX, &mut stats)?;
+        let conflict = match newest {
+            Some((time, is_value)) if time > fixed => {
+                // An absent row that somebody made meanwhile is no conflict: what is wanted of it is to be absent,
+                // and its unique check looks at the newest state anyway.
+                match reader.time(key, fixed, &mut stats)? {
+                    Some((_, true)) if !is_value => Some(Conflict::Delete),
+                    // KEY SHARE does not mind changes of other columns.
+                    Some((_, true)) if mode != RowLockMode::KeyShare => Some(Conflict::Update),
+                    _ => None,
+                }
+            }
+            _ => None,
+        };
+        drop(reader);
+        self.core.add_stats(&stats);
+        conflict.map_or(Ok(()), |conflict| Err(Error::Serialization(conflict)))
+    }
+
+    /// Removes what the store has of key spaces that will never be.
+    fn discard(&self, created: &[Created]) -> Result<()> {
+        let database = &self.core.database;
+        let mut batch = database.pipeline.engine.batch();
+        for created in created {
+            if created.bulk.recorded() {
+                batch.delete_pending_storage(created.storage);
+            }
+            if database.sequences.forget(created.storage) {
+                batch.delete_sequence(created.storage);
+            }
+        }
+        if batch.is_empty() { Ok(()) } else { Ok(database.pipeline.engine.write(batch)?) }
+    }
+
+    fn roll_back(&self, state: &mut State) {
+        state.finished = true;
+        state.writes.clear();
+        let created = std::mem::take(&mut state.created);
+        if !created.is_empty()
+            && let Err(error) = self.discard(&created)
+        {
+            // The pending records stay; opening the store next time removes the key spaces.
+            tracing::warn!(%error, "could not remove an unfinished bulk load");
+        }
+        self.core.database.locks.release_all(&self.owner);
+    }
+
+    fn savepoint_position(state: &State, id: SavepointId) -> Result<usize> {
+        let position = state.savepoints.iter().position(|savepoint| savepoint.id == id);
+        position.ok_or(Error::NoSuchSavepoint(id))
+    }
+}
+
+enum OwnOrTime {
+    Own(Option<Bytes>),
+    Time(Timestamp),
+}
+
+impl Transaction for Txn {
+    fn isolation(&self) -> Isolation {
+        self.isolation
+    }
+
+    fn snapshot(&self) -> Result<Snapshot> {
+        let fixed = self.fixed_time.load(Ordering::Acquire);
+        let read_time = if fixed != 0 {
+            Timestamp(fixed)
+        } else {
+            let visible = self.core.database.pipeline.visible();
+            if self.isolation == Isolation::RepeatableRead {
+                self.fixed_time.store(visible.0, Ordering::Release);
+            }
+            visible
+        };
+        Ok(Snapshot { read_time, command: self.command() })
+    }
+
+    fn advance_command(&self) -> CommandId {
+        self.command.fetch_add(1, Ordering::AcqRel) + 1
+    }
+
+    fn get(&self, snapshot: &Snapshot, key: &[u8]) -> Result<Option<Bytes>> {
+        let time = match self.own_or_time(snapshot, key)? {
+            OwnOrTime::Own(value) => return Ok(value),
+            OwnOrTime::Time(time) => time,
+        };
+        let mut stats = ReadStats::default();
+        let version = self.core.database.pipeline.engine.get(key, time, &mut stats)?;
+        self.core.add_stats(&stats);
+        Ok(version.and_then(|version| version.value))
+    }
+
+    fn get_batch(&self, snapshot: &Snapshot, keys: &[Vec<u8>]) -> Result<Vec<Option<Bytes>>> {
+        let mut stats = ReadStats::default();
+        // Bulk rows must reach the store before the reader is made.
+        let places = keys.iter().map(|key| self.own_or_time(snapshot, key)).collect::<Result<Vec<_>>>()?;
+        let mut reader = self.core.database.pipeline.engine.point_reader()?;
+        let mut values = vec![None; keys.len()];
+        // In key order, neighbours share blocks.
+        let mut order: Vec<usize> = (0..keys.len()).collect();
+        if !keys.is_sorted() {
+            order.sort_unstable_by(|a, b| keys.get(*a).cmp(&keys.get(*b)));
+        }
+        for index in order {
+            if let (Some(key), Some(place), Some(value)) =
+                (keys.get(index), places.get(index), values.get_mut(index))
+            {
+                *value = match place {
+                    OwnOrTime::Own(own) => own.clone(),
+                    OwnOrTime::Time(time) => {
+                        reader.get(key, *time, &mut stats)?.and_then(|version| version.value)
+                    }
+                };
+            }
+        }
+        drop(reader);
+        self.core.add_stats(&stats);
+        Ok(values)
+    }
+
+    fn newest(&self, key: &[u8]) -> Result<Newest> {
+        let mut own = None;
+        let mut is_bulk = false;
+        if self.core.touched() {
+            let mut state = self.core.state.lock();
+            own = state.writes.newest(key).map(|(command, value)| (command, value.clone()));
+            if let Some(bulk) = state.created_mut(key) {
+                own = own.or(bulk.buffered(key).map(|(command, value)| (command, Some(value.clone()))));
+                if own.is_some() || !bulk.may_be_stored(key) {
+                    let (own_command, value) = own.map_or((None, None), |(c, value)| (Some(c), value));
+                    return Ok(Newest { committed_at: Timestamp::MIN, own_command, value });
+                }
+                is_bulk = true;
+            }
+        }
+        let mut stats = ReadStats::default();
+        let version = self.core.database.pipeline.engine.get(key, Timestamp::MAX, &mut stats)?;
+        self.core.add_stats(&stats);
+        let (time, value) = version.map_or((Timestamp::MIN, None), |version| (version.time, version.value));
+        if is_bulk {
+            let mut state = self.core.state.lock();
+            let own_command = state.created_mut(key).and_then(|bulk| bulk.command_of(time));
+            return Ok(Newest { committed_at: Timestamp::MIN, own_command, value });
+        }
+        Ok(match own {
+            Some((command, own)) => Newest { committed_at: time, own_command: Some(command), value: own },
+            None => Newest { committed_at: time, own_command: None, value },
+        })
+    }
+
+    fn scan(&self, snapshot: &Snapshot, range: KeyRange, direction: Direction) -> Result<Box<dyn Cursor>> {
+        Ok(Box::new(MergeCursor::open(self.core.clone(), *snapshot, range, direction)?))
+    }
+
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.write(key, Some(Bytes::copy_from_slice(value)))
+    }
+
+    fn delete(&self, key: &[u8]) -> Result<()> {
+        self.write(key, None)
+    }
+
+    fn create_storage(&self) -> Result<StorageId> {
+        let mut state = self.writing()?;
+        let database = &self.core.database;
+        let storage = database.storage_ids.allocate(&database.pipeline.engine)?;
+        state.created.push(Created { storage, bulk: Bulk::new(storage) });
+        Ok(storage)
+    }
+
+    fn drop_storage(&self, storage: StorageId) -> Result<()> {
+        self.writing()?.dropped.push(storage);
+        Ok(())
+    }
+
+    fn can_bulk_load(&self, storage: StorageId) -> bool {
+        self.core.touched() && self.core.state.lock().can_bulk_load(storage)
+    }
+
+    fn bulk_put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        let mut state = self.writing()?;
+        let storage = key::storage_of(key).ok_or(Error::Misuse("a key begins with a storage id"))?;
+        if !state.can_bulk_load(storage) {
+            return Err(Error::NoBulkLoad(storage));
+        }
+        if state.writes.newest(key).is_some() {
+            // The commit will write what is in memory above anything written directly.
+            let logged = !state.savepoints.is_empty();
+            state.writes.write(key, self.command(), Some(Bytes::copy_from_slice(value)), logged);
+            return Ok(());
+        }
+        let pipeline = &self.core.database.pipeline;
+        match state.created_mut(key) {
+            None => Err(Error::NoBulkLoad(storage)),
+            Some(bulk) => bulk.put(&pipeline.engine, || pipeline.clock.tick(), self.command(), key, value),
+        }
+    }
+
+    fn lock_row(&self, key: &[u8], mode: RowLockMode, wait: WaitPolicy) -> Result<LockOutcome> {
+        let outcome = self.core.database.locks.lock_row(&self.owner, key, mode, wait)?;
+        if outcome != LockOutcome::Skipped {
+            self.check_unchanged(key, mode)?;
+        }
+        Ok(outcome)
+    }
+
+    fn lock_object(
+        &self,
+        tag: LockTag,
+        mode: TableLockMode,
+        scope: LockScope,
+        wait: WaitPolicy,
+    ) -> Result<LockOutcome> {
+        self.core.database.locks.lock_object(&self.owner, tag, mode, scope, wait)
+    }
+
+    fn savepoint(&self) -> SavepointId {
+        let mut state = self.core.state.lock();
+        state.last_savepoint += 1;
+        let id = SavepointId(state.last_savepoint);
+        let savepoint = Savepoint {
+            id,
+            undo: state.writes.mark(),
+            locks: self.core.database.locks.savepoint(&self.owner),
+            created: state.created.len(),
+            dropped: state.dropped.len(),
+        };
+        state.savepoints.push(savepoint);
+        id
+    }
+
+    fn rollback_to(&self, savepoint: SavepointId) -> Result<()> {
+        let mut state = self.core.state.lock();
+        let position = Self::savepoint_position(&state, savepoint)?;
+        state.savepoints.truncate(position + 1);
+        let Some(mut point) = state.savepoints.pop() else {
+            return Err(Error::NoSuchSavepoint(savepoint));
+        };
+        state.writes.undo_to(point.undo);
+        state.dropped.truncate(point.dropped);
+        let kept = point.created.min(state.created.len());
+        let created = state.created.split_off(kept);
+        let locks = &self.core.database.locks;
+        locks.rollback_to(&self.owner, point.locks);
+        point.locks = locks.savepoint(&self.owner);
+        state.savepoints.push(point);
+        drop(state);
+        self.discard(&created)
+    }
+
+    fn release(&self, savepoint: SavepointId) -> Result<()> {
+        let mut state = self.core.state.lock();
+        let position = Self::savepoint_position(&state, savepoint)?;
+        state.savepoints.truncate(position);
+        if state.savepoints.is_empty() {
+            state.writes.forget_undo();
+        }
+        Ok(())
+    }
+
+    fn has_writes(&self) -> bool {
+        self.core.touched() && self.core.state.lock().has_work()
+    }
+
+    fn counters(&self) -> ReadCounters {
+        let stats = *self.core.stats.lock();
+        ReadCounters {
+            seeks: stats.seeks,
+            nexts: stats.nexts,
+            keys_found: stats.keys_found,
+            versions_skipped: stats.versions_skipped,
+            tombstones_skipped: stats.tombstones_skipped,
+            bytes_read: stats.bytes_read,
+        }
+    }
+
+    fn wait_settled(&self) -> Result<()> {
+        let seen = self.core.stats.lock().newest_seen;
+        self.core.database.pipeline.wait_settled(seen);
+        Ok(())
+    }
+
+    fn commit(&self, durability: Durability, before_visible: Option<&dyn Fn()>) -> Result<Option<Timestamp>> {
+        let database = &self.core.database;
+        let engine = &database.pipeline.engine;
+        let mut state = self.core.state.lock();
+        if state.finished {
+            return Err(Error::Misuse("the transaction has ended"));
+        }
+        if !state.has_work() {
+            state.finished = true;
+            drop(state);
+            database.locks.release_all(&self.owner);
+            self.wait_settled()?;
+            return Ok(None);
+        }
+        let dropped = std::mem::take(&mut state.dropped);
+        let mut flushed = Ok(());
+        for created in &mut state.created {
+            if flushed.is_ok() && !dropped.contains(&created.storage) {
+                flushed = created.bulk.flush(engine);
+            }
+        }
+        if let Err(error) = flushed {
+            self.roll_back(&mut state);
+            return Err(error);
+        }
+        let is_created = |storage| state.created.iter().any(|created| created.storage == storage);
+        let born_dead = |key: &[u8]| {
+            !dropped.is_empty()
+                && key::storage_of(key)
+                    .is_some_and(|storage| dropped.contains(&storage) && is_created(storage))
+        };
+        let fill = |batch: &mut cairn_storage::Batch<'_>, time| {
+            for (key, value) in state.writes.outcome() {
+                if !born_dead(key) {
+                    batch.version(key, time, value);
+                }
+            }
+            for created in &state.created {
+                if created.bulk.recorded() {
+                    if dropped.contains(&created.storage) {
+                        batch.delete_pending_storage(created.storage);
+                    } else {
+                        batch.keep_pending_storage(created.storage);
+                    }
+                }
+            }
+            for storage in &dropped {
+                if !is_created(*storage) {
+                    batch.add_dropped_storage(*storage, time);
+                }
+                batch.delete_sequence(*storage);
+            }
+        };
+        match database.pipeline.commit(durability, fill, before_visible) {
+            Ok(time) => {
+                state.finished = true;
+                drop(state);
+                for storage in dropped {
+                    database.sequences.forget(storage);
+                }
+                database.locks.release_all(&self.owner);
+                if durability == Durability::Sync {
+                    database.pipeline.wait_durable(time);
+                }
+                Ok(Some(time))
+            }
+            Err(error) => {
+                self.roll_back(&mut state);
+                Err(error)
+            }
+        }
+    }
+
+    fn rollback(&self) {
+        let mut state = self.core.state.lock();
+        if !state.finished {
+            self.roll_back(&mut state);
+        }
+    }
+}
+
+impl Drop for Txn {
+    fn drop(&mut self) {
+        self.rollback();
+    }
+}

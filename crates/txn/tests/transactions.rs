@@ -1,0 +1,437 @@
+//! What one transaction sees of itself and of others, one named case each.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::{Duration, Instant};
+
+use cairn_txn::{
+    BeginOptions, Clock, Conflict, Database, Direction, Durability, EngineOptions, Error, Interrupt,
+    Isolation, KeyRange, LockOutcome, Resources, RowLockMode, SessionHandle, Store, Timestamp, Transaction,
+    WaitPolicy,
+};
+
+fn open(path: &Path) -> Database {
+    let resources = Resources::new(16 << 20, 8 << 20);
+    Database::open(path, &EngineOptions::default(), &resources, Arc::new(Clock::system())).unwrap()
+}
+
+fn session() -> Arc<SessionHandle> {
+    static NEXT: AtomicI32 = AtomicI32::new(1);
+    let pid = NEXT.fetch_add(1, Ordering::Relaxed);
+    Arc::new(SessionHandle { pid, interrupt: Arc::new(Interrupt::default()) })
+}
+
+fn begin(database: &Database, isolation: Isolation) -> Arc<dyn Transaction> {
+    database.begin(BeginOptions { session: session(), isolation, read_only: false, read_time: None }).unwrap()
+}
+
+fn read_committed(database: &Database) -> Arc<dyn Transaction> {
+    begin(database, Isolation::ReadCommitted)
+}
+
+fn repeatable_read(database: &Database) -> Arc<dyn Transaction> {
+    begin(database, Isolation::RepeatableRead)
+}
+
+fn key(name: &str) -> Vec<u8> {
+    [&9u32.to_be_bytes()[..], name.as_bytes(), &[0]].concat()
+}
+
+fn whole(storage: u32) -> KeyRange {
+    KeyRange { low: storage.to_be_bytes().to_vec(), high: (storage + 1).to_be_bytes().to_vec() }
+}
+
+fn all() -> KeyRange {
+    whole(9)
+}
+
+fn get(txn: &Arc<dyn Transaction>, name: &str) -> Option<String> {
+    let value = txn.get(&txn.snapshot().unwrap(), &key(name)).unwrap();
+    value.map(|value| String::from_utf8(value.to_vec()).unwrap())
+}
+
+fn put(txn: &Arc<dyn Transaction>, name: &str, value: &str) {
+    txn.put(&key(name), value.as_bytes()).unwrap();
+    txn.advance_command();
+}
+
+fn commit(txn: &Arc<dyn Transaction>) -> Option<Timestamp> {
+    txn.commit(Durability::Sync, None).unwrap()
+}
+
+fn scan(txn: &Arc<dyn Transaction>, direction: Direction) -> String {
+    let mut cursor = txn.scan(&txn.snapshot().unwrap(), all(), direction).unwrap();
+    let mut text = String::new();
+    while let Some((key, value)) = cursor.next().unwrap() {
+        let name = std::str::from_utf8(&key[4..key.len() - 1]).unwrap();
+        text += &format!("{name}={} ", std::str::from_utf8(value).unwrap());
+    }
+    text.trim_end().to_owned()
+}
+
+fn setup(database: &Database, rows: &[(&str, &str)]) {
+    let txn = read_committed(database);
+    for (name, value) in rows {
+        put(&txn, name, value);
+    }
+    commit(&txn);
+}
+
+const BLOCK: WaitPolicy = WaitPolicy::Block { timeout: Duration::ZERO };
+
+#[test]
+fn read_committed_sees_each_commit_repeatable_read_does_not() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(directory.path());
+    setup(&database, &[("a", "1")]);
+    let (one, two) = (read_committed(&database), repeatable_read(&database));
+    assert_eq!((get(&one, "a"), get(&two, "a")), (Some("1".into()), Some("1".into())));
+    setup(&database, &[("a", "2"), ("b", "1")]);
+    assert_eq!(scan(&one, Direction::Forward), "a=2 b=1");
+    assert_eq!(scan(&two, Direction::Forward), "a=1");
+    assert_eq!(get(&two, "b"), None);
+}
+
+#[test]
+fn own_writes_are_merged_in_both_directions() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(directory.path());
+    setup(&database, &[("b", "1"), ("d", "1"), ("f", "1")]);
+    let txn = read_committed(&database);
+    for (name, value) in [("a", "new"), ("c", "new"), ("d", "own"), ("g", "new")] {
+        put(&txn, name, value);
+    }
+    txn.delete(&key("f")).unwrap();
+    txn.delete(&key("e")).unwrap();
+    txn.advance_command();
+    assert_eq!(scan(&txn, Direction::Forward), "a=new b=1 c=new d=own g=new");
+    assert_eq!(scan(&txn, Direction::Backward), "g=new d=own c=new b=1 a=new");
+    assert_eq!(scan(&read_committed(&database), Direction::Forward), "b=1 d=1 f=1");
+    commit(&txn);
+    assert_eq!(scan(&read_committed(&database), Direction::Backward), "g=new d=own c=new b=1 a=new");
+}
+
+/// The Halloween problem: rows that a statement writes ahead of its own scan stay unseen.
+#[test]
+fn a_statement_does_not_see_its_own_writes() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(directory.path());
+    setup(&database, &[("a", "1"), ("b", "1")]);
+    for direction in [Direction::Forward, Direction::Backward] {
+        let txn = read_committed(&database);
+        put(&txn, "c", "earlier command");
+        let snapshot = txn.snapshot().unwrap();
+        let mut cursor = txn.scan(&snapshot, all(), direction).unwrap();
+        let mut seen = 0;
+        while let Some((found, _)) = cursor.next().unwrap() {
+            let found = found.to_vec();
+            seen += 1;
+            assert!(seen < 10);
+            txn.delete(&found).unwrap();
+            txn.put(&[&found[..4], b"z", &found[4..]].concat(), b"ahead").unwrap();
+            txn.put(&[&found[..4], b"A", &found[4..]].concat(), b"ahead").unwrap();
+            assert_eq!(txn.get(&snapshot, &found).unwrap().is_some(), true, "still there for this command");
+        }
+        assert_eq!(seen, 3);
+        txn.advance_command();
+        assert_eq!(scan(&txn, Direction::Forward).matches('=').count(), 6);
+    }
+}
+
+#[test]
+fn a_cursor_keeps_its_command_while_later_ones_write() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(directory.path());
+    setup(&database, &[("b", "1"), ("d", "1")]);
+    let txn = read_committed(&database);
+    put(&txn, "c", "first");
+    let mut cursor = txn.scan(&txn.snapshot().unwrap(), all(), Direction::Forward).unwrap();
+    assert_eq!(cursor.next().unwrap().unwrap().0, key("b"));
+    put(&txn, "c", "second");
+    put(&txn, "cc", "second");
+    txn.delete(&key("d")).unwrap();
+    txn.advance_command();
+    setup(&database, &[("ccc", "somebody else's")]);
+    assert_eq!(cursor.next().unwrap().unwrap(), (&key("c")[..], &b"first"[..]));
+    assert_eq!(cursor.next().unwrap().unwrap(), (&key("d")[..], &b"1"[..]));
+    assert_eq!(cursor.next().unwrap(), None);
+    cursor.reset(KeyRange { low: key("c"), high: key("d") }).unwrap();
+    assert_eq!(cursor.next().unwrap().unwrap(), (&key("c")[..], &b"first"[..]));
+    assert_eq!(cursor.next().unwrap(), None);
+    assert_eq!(scan(&txn, Direction::Forward), "b=1 c=second cc=second ccc=somebody else's");
+}
+
+#[test]
+fn savepoints_undo_writes_and_locks() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(directory.path());
+    setup(&database, &[("a", "0")]);
+    let txn = read_committed(&database);
+    put(&txn, "a", "1");
+    let outer = txn.savepoint();
+    put(&txn, "a", "2");
+    put(&txn, "b", "2");
+    txn.lock_row(&key("locked"), RowLockMode::Update, BLOCK).unwrap();
+    let inner = txn.savepoint();
+    put(&txn, "a", "3");
+    txn.delete(&key("b")).unwrap();
+    txn.advance_command();
+    assert_eq!(scan(&txn, Direction::Forward), "a=3");
+    txn.rollback_to(inner).unwrap();
+    assert_eq!(scan(&txn, Direction::Forward), "a=2 b=2");
+    put(&txn, "c", "again inside");
+    txn.rollback_to(inner).unwrap();
+    assert_eq!(scan(&txn, Direction::Forward), "a=2 b=2");
+    let other = read_committed(&database);
+    let wanted =
+        |txn: &Arc<dyn Transaction>| txn.lock_row(&key("locked"), RowLockMode::Update, WaitPolicy::Skip);
+    assert_eq!(wanted(&other).unwrap(), LockOutcome::Skipped);
+    txn.rollback_to(outer).unwrap();
+    assert_eq!(wanted(&other).unwrap(), LockOutcome::Acquired { waited: false });
+    assert!(matches!(txn.rollback_to(inner), Err(Error::NoSuchSavepoint(_))));
+    assert_eq!(scan(&txn, Direction::Forward), "a=1");
+    put(&txn, "d", "kept");
+    txn.release(outer).unwrap();
+    assert!(matches!(txn.rollback_to(outer), Err(Error::NoSuchSavepoint(_))));
+    commit(&txn);
+    assert_eq!(scan(&read_committed(&database), Direction::Forward), "a=1 d=kept");
+}
+
+#[test]
+fn first_updater_wins_in_repeatable_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(directory.path());
+    setup(&database, &[("a", "1"), ("b", "1"), ("c", "1")]);
+    let txn = repeatable_read(&database);
+    assert_eq!(scan(&txn, Direction::Forward), "a=1 b=1 c=1");
+    setup(&database, &[("a", "2"), ("new", "2")]);
+    let other = read_committed(&database);
+    other.delete(&key("b")).unwrap();
+    commit(&other);
+    let lock = |name: &str, mode| txn.lock_row(&key(name), mode, BLOCK);
+    assert!(matches!(lock("a", RowLockMode::Update), Err(Error::Serialization(Conflict::Update))));
+    assert!(matches!(lock("a", RowLockMode::Share), Err(Error::Serialization(Conflict::Update))));
+    assert!(lock("a", RowLockMode::KeyShare).is_ok());
+    assert!(matches!(lock("b", RowLockMode::KeyShare), Err(Error::Serialization(Conflict::Delete))));
+    assert!(lock("c", RowLockMode::Update).is_ok());
+    // Absent in the snapshot: the unique check looks at the newest state and reports a duplicate key.
+    assert!(lock("new", RowLockMode::Update).is_ok());
+    let newest = txn.newest(&key("new")).unwrap();
+    assert_eq!((newest.own_command, newest.value.as_deref()), (None, Some(&b"2"[..])));
+    assert!(newest.committed_at > txn.snapshot().unwrap().read_time);
+}
+
+#[test]
+fn newest_prefers_own_writes() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(directory.path());
+    setup(&database, &[("a", "1")]);
+    let txn = read_committed(&database);
+    let absent = txn.newest(&key("x")).unwrap();
+    assert_eq!((absent.committed_at, absent.own_command, absent.value), (Timestamp::MIN, None, None));
+    txn.advance_command();
+    txn.delete(&key("a")).unwrap();
+    let newest = txn.newest(&key("a")).unwrap();
+    assert!(newest.committed_at > Timestamp::MIN);
+    assert_eq!((newest.own_command, newest.value), (Some(1), None));
+}
+
+#[test]
+fn reading_the_past() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(directory.path());
+    setup(&database, &[("a", "1")]);
+    let between = database.visible();
+    setup(&database, &[("a", "2"), ("b", "2")]);
+    let past = |time| {
+        let options = BeginOptions {
+            session: session(),
+            isolation: Isolation::ReadCommitted,
+            read_only: false,
+            read_time: Some(time),
+        };
+        database.begin(options).unwrap()
+    };
+    assert_eq!(scan(&past(between), Direction::Forward), "a=1");
+    assert_eq!(scan(&past(Timestamp(5)), Direction::Backward), "");
+    assert!(matches!(past(between).put(&key("a"), b"x"), Err(Error::ReadOnly)));
+    let future = past(Timestamp::MAX);
+    setup(&database, &[("c", "3")]);
+    assert_eq!(scan(&future, Direction::Forward), "a=2 b=2");
+}
+
+#[test]
+fn what_must_change_with_the_data_changes_before_it_is_visible() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(directory.path());
+    let txn = read_committed(&database);
+    put(&txn, "a", "1");
+    let seen = std::cell::RefCell::new(None);
+    txn.commit(Durability::Sync, Some(&|| *seen.borrow_mut() = get(&read_committed(&database), "a")))
+        .unwrap();
+    assert_eq!(*seen.borrow(), None);
+    assert!(txn.put(&key("b"), b"x").is_err(), "it has ended");
+    assert!(txn.commit(Durability::Sync, None).is_err());
+}
+
+/// A bulk load: seen by later commands of its transaction, by nobody else before the commit.
+#[test]
+fn bulk_load() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(directory.path());
+    let txn = repeatable_read(&database);
+    txn.snapshot().unwrap();
+    let storage = txn.create_storage().unwrap();
+    assert!(storage >= cairn_txn::FIRST_NORMAL_ID && txn.can_bulk_load(storage) && !txn.can_bulk_load(9));
+    let row = |number: u32| [storage.to_be_bytes(), number.to_be_bytes()].concat();
+    let payload = vec![7u8; 500];
+    let count = |txn: &Arc<dyn Transaction>| {
+        let mut cursor = txn.scan(&txn.snapshot().unwrap(), whole(storage), Direction::Backward).unwrap();
+        let mut rows = 0;
+        while cursor.next().unwrap().is_some() {
+            rows += 1;
+        }
+        rows
+    };
+    for number in 0..5_000 {
+        assert_eq!(txn.newest(&row(number)).unwrap().value, None);
+        txn.bulk_put(&row(number), &payload).unwrap();
+    }
+    assert_eq!(count(&txn), 0, "same command");
+    for number in [0, 4_999] {
+        let newest = txn.newest(&row(number)).unwrap();
+        assert_eq!((newest.own_command, newest.value.is_some()), (Some(0), true));
+    }
+    txn.advance_command();
+    assert_eq!(count(&txn), 5_000);
+    // Rows written the usual way lie above, and a second load below them.
+    txn.delete(&row(1)).unwrap();
+    txn.put(&row(2), b"own").unwrap();
+    txn.bulk_put(&row(9_000), b"x").unwrap();
+    assert_eq!(count(&txn), 5_000);
+    txn.advance_command();
+    assert_eq!(count(&txn), 5_000);
+    txn.bulk_put(&row(1), b"back again").unwrap();
+    txn.advance_command();
+    assert_eq!(count(&txn), 5_001);
+    assert_eq!(count(&read_committed(&database)), 0);
+    let savepoint = txn.savepoint();
+    assert!(!txn.can_bulk_load(storage), "could not be undone alone");
+    assert!(matches!(txn.bulk_put(&row(3), b"x"), Err(Error::NoBulkLoad(_))));
+    let inner = txn.create_storage().unwrap();
+    txn.bulk_put(&[inner.to_be_bytes(), [0; 4]].concat(), b"x").unwrap();
+    txn.rollback_to(savepoint).unwrap();
+    assert!(!txn.can_bulk_load(inner));
+    txn.release(savepoint).unwrap();
+    assert!(txn.can_bulk_load(storage));
+    commit(&txn);
+    let reader = read_committed(&database);
+    assert_eq!(count(&reader), 5_001);
+    let read = |number| reader.get(&reader.snapshot().unwrap(), &row(number)).unwrap();
+    assert_eq!(read(2).as_deref(), Some(&b"own"[..]));
+    assert_eq!(read(1).as_deref(), Some(&b"back again"[..]));
+    assert!(database.engine().pending_storages().unwrap().is_empty());
+}
+
+#[test]
+fn a_bulk_load_that_is_rolled_back_leaves_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let storage;
+    {
+        let database = open(directory.path());
+        let txn = read_committed(&database);
+        storage = txn.create_storage().unwrap();
+        for number in 0..3_000u32 {
+            txn.bulk_put(&[storage.to_be_bytes(), number.to_be_bytes()].concat(), &[1; 600]).unwrap();
+        }
+        assert_eq!(database.engine().pending_storages().unwrap(), [storage]);
+        drop(txn);
+        assert!(database.engine().pending_storages().unwrap().is_empty());
+        assert_eq!(database.space_usage(storage).unwrap().memtable_bytes, 0);
+        let txn = read_committed(&database);
+        assert!(txn.create_storage().unwrap() > storage, "never used again");
+        // Created and dropped by the same transaction: nothing either.
+        let gone = txn.create_storage().unwrap();
+        for number in 0..3_000u32 {
+            txn.bulk_put(&[gone.to_be_bytes(), number.to_be_bytes()].concat(), &[1; 600]).unwrap();
+        }
+        txn.drop_storage(gone).unwrap();
+        txn.drop_storage(9).unwrap();
+        let time = commit(&txn).unwrap();
+        assert_eq!(database.space_usage(gone).unwrap().memtable_bytes, 0);
+        assert_eq!(database.engine().dropped_storages().unwrap(), [(9, time)]);
+    }
+    let database = open(directory.path());
+    assert!(read_committed(&database).create_storage().unwrap() > storage);
+}
+
+#[test]
+fn asynchronous_commits_are_synced_soon_and_nobody_waits_for_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(directory.path());
+    let before = database.fsyncs();
+    let txn = read_committed(&database);
+    put(&txn, "a", "1");
+    txn.commit(Durability::Async, None).unwrap();
+    let reader = read_committed(&database);
+    assert_eq!(get(&reader, "a"), Some("1".into()));
+    reader.wait_settled().unwrap();
+    assert_eq!(database.fsyncs(), before, "nobody asked for one");
+    let started = Instant::now();
+    while database.fsyncs() == before {
+        assert!(started.elapsed() < Duration::from_secs(5));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Many writers share fsyncs.
+#[test]
+fn group_commit() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(directory.path());
+    let before = database.fsyncs();
+    const THREADS: u64 = 16;
+    const COMMITS: u64 = 50;
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let database = &database;
+            scope.spawn(move || {
+                for turn in 0..COMMITS {
+                    let txn = read_committed(database);
+                    put(&txn, &format!("{thread}-{turn}"), "x");
+                    commit(&txn);
+                }
+            });
+        }
+    });
+    let fsyncs = database.fsyncs() - before;
+    assert!(fsyncs >= 1 && fsyncs < THREADS * COMMITS / 2, "{fsyncs}");
+    assert_eq!(
+        scan(&read_committed(&database), Direction::Forward).matches('=').count() as u64,
+        THREADS * COMMITS
+    );
+}
+
+/// Read, add one, write back under the row's lock: no update is lost, whoever waits sees the newest value.
+#[test]
+fn row_locks_serialize_writers() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(directory.path());
+    setup(&database, &[("n", "0")]);
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for _ in 0..25 {
+                    let txn = read_committed(&database);
+                    txn.lock_row(&key("n"), RowLockMode::Update, BLOCK).unwrap();
+                    let value = txn.newest(&key("n")).unwrap().value.unwrap();
+                    let value: u64 = std::str::from_utf8(&value).unwrap().parse().unwrap();
+                    txn.put(&key("n"), (value + 1).to_string().as_bytes()).unwrap();
+                    commit(&txn);
+                }
+            });
+        }
+    });
+    assert_eq!(get(&read_committed(&database), "n"), Some("200".into()));
+}
