@@ -412,6 +412,9 @@ impl Batch<'_> {
     }
 }
 
+/// Time and payload of a version, `None` for a tombstone's.
+type Found<'iterator> = (Timestamp, Option<&'iterator [u8]>);
+
 /// An iterator on loan for point reads.
 pub struct PointReader<'engine> {
     engine: &'engine Engine,
@@ -439,12 +442,7 @@ impl PointReader<'_> {
     }
 
     #[inline]
-    fn find(
-        &mut self,
-        key: &[u8],
-        at: Timestamp,
-        stats: &mut ReadStats,
-    ) -> Result<Option<(Timestamp, Option<&[u8]>)>> {
+    fn find(&mut self, key: &[u8], at: Timestamp, stats: &mut ReadStats) -> Result<Option<Found<'_>>> {
         let iterator = self.iterator.as_mut().expect("the iterator is given back on drop only");
         let mut target = std::mem::take(&mut iterator.target);
         key::write_stored(&mut target, key, at);

@@ -1,5 +1,6 @@
 //! The versioned store and an in-memory map of versions run the same history and must give the same answers,
 //! whatever the options: filters on and off, tiny memtables, flushes, compactions and restarts in between.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
 //! What one transaction sees of itself and of others, one named case each.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
 use std::sync::Arc;
@@ -131,7 +132,7 @@ fn a_statement_does_not_see_its_own_writes() {
             txn.delete(&found).unwrap();
             txn.put(&[&found[..4], b"z", &found[4..]].concat(), b"ahead").unwrap();
             txn.put(&[&found[..4], b"A", &found[4..]].concat(), b"ahead").unwrap();
-            assert_eq!(txn.get(&snapshot, &found).unwrap().is_some(), true, "still there for this command");
+            assert!(txn.get(&snapshot, &found).unwrap().is_some(), "still there for this command");
         }
         assert_eq!(seen, 3);
         txn.advance_command();
@@ -406,7 +407,7 @@ fn group_commit() {
         }
     });
     let fsyncs = database.fsyncs() - before;
-    assert!(fsyncs >= 1 && fsyncs < THREADS * COMMITS / 2, "{fsyncs}");
+    assert!((1..THREADS * COMMITS / 2).contains(&fsyncs), "{fsyncs}");
     assert_eq!(
         scan(&read_committed(&database), Direction::Forward).matches('=').count() as u64,
         THREADS * COMMITS
