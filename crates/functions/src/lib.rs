@@ -25,10 +25,12 @@ mod args;
 mod call;
 mod registry;
 mod set_returning;
+mod text;
 pub mod system;
 
 mod boolean;
 mod compare;
+pub mod datetime;
 mod float;
 mod integer;
 mod numeric;

@@ -18,6 +18,14 @@ const SCALAR_FAMILIES: &[&[(&str, ScalarFn)]] = &[
     crate::compare::LARGER_SMALLER,
     crate::compare::OTHERS,
     crate::compare::TIMESTAMPS,
+    crate::datetime::arithmetic::BODIES,
+    crate::datetime::cast::BODIES,
+    crate::datetime::clock::BODIES,
+    crate::datetime::compare::BODIES,
+    crate::datetime::construct::BODIES,
+    crate::datetime::part::BODIES,
+    crate::datetime::truncate::BODIES,
+    crate::datetime::zone::BODIES,
     crate::float::ARITHMETIC,
     crate::float::BODIES,
     crate::integer::ARITHMETIC,
@@ -27,7 +35,7 @@ const SCALAR_FAMILIES: &[&[(&str, ScalarFn)]] = &[
     crate::system::BODIES,
 ];
 
-const SET_FAMILIES: &[&[(&str, SetFn)]] = &[crate::set_returning::BODIES];
+const SET_FAMILIES: &[&[(&str, SetFn)]] = &[crate::datetime::series::BODIES, crate::set_returning::BODIES];
 
 fn scalars() -> &'static HashMap<&'static str, ScalarFn> {
     static TABLE: OnceLock<HashMap<&'static str, ScalarFn>> = OnceLock::new();
