@@ -66,6 +66,10 @@ pub struct CallInfo<'a> {
     /// The columns that a record-returning call must deliver: its column definition list
     /// (`as (a int, b text)`) or its OUT parameters; empty for every other call.
     pub columns: &'a [crate::RecordField],
+    /// The call said `VARIADIC` (or the analyzer gathered the arguments): the last argument is an array that
+    /// carries the variadic ones. Only bodies with `VARIADIC "any"` need it, to tell `concat(array)` from
+    /// `concat(variadic array)`.
+    pub variadic: bool,
 }
 
 /// How a type is read and written.

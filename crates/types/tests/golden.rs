@@ -1,5 +1,7 @@
 //! Text and binary forms against what PostgreSQL 15 answered (`golden/regenerate` asks it again).
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
 use cairn_types::{
     CallInfo, Datum, EnumValue, Env, Error, FormatSettings, Oid, Result, Text, TypeShape, io, types,
 };
