@@ -1,4 +1,20 @@
 //! The catalog: PostgreSQL's own objects as data, user objects as versioned rows of the store.
+//!
+//! [`Catalog`] is an immutable picture of all objects, with the lookups that name resolution, planning and execution
+//! need; [`SearchPath`] says what unqualified names mean. The system catalogs themselves (rows, columns, keys) are in
+//! [`system_table`] and [`columns`].
 
+mod builtin;
+mod catalog;
+pub mod columns;
+mod format_type;
 pub mod model;
+mod objects;
+mod search_path;
+pub mod system_table;
+mod tsv;
+
+pub use catalog::{Catalog, StoredRows};
 pub use model::*;
+pub use search_path::SearchPath;
+pub use system_table::{CatalogRow, RowExt};

@@ -399,3 +399,25 @@ pub struct Opclass {
     pub input_type: Oid,
     pub default: bool,
 }
+
+/// pg_collation. All of Cairn's order by code point (C.UTF-8).
+#[derive(Clone, Debug)]
+pub struct Collation {
+    pub oid: Oid,
+    pub name: Text,
+    pub namespace: Oid,
+}
+
+/// The operators by which a type's values are sorted, grouped and compared: its default btree operator class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SortOperators {
+    pub less: Oid,
+    pub equal: Oid,
+    pub greater: Oid,
+    pub opclass: Oid,
+    pub opfamily: Oid,
+    /// The operator class's type, which may be another than the one asked for (varchar: text; enums: anyenum).
+    pub input_type: Oid,
+    /// Whether `equal` can be hashed.
+    pub can_hash: bool,
+}

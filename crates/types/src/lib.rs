@@ -13,6 +13,7 @@ pub mod json;
 pub mod key;
 pub mod numeric;
 pub mod oid;
+pub mod quote;
 pub mod row;
 #[cfg(test)]
 mod test_datums;
