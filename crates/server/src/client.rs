@@ -16,6 +16,8 @@ pub struct WireClient {
     pub stream: Stream,
     pub output: Output,
     pub message_size_max: usize,
+    /// A value's text on its way into the output.
+    pub scratch: String,
 }
 
 /// The error of a connection that is gone: nobody will read it, but the log.
@@ -73,7 +75,7 @@ impl Client for WireClient {
             self.output.i32(0);
             let raw = self.output.raw();
             let encoded = match shape.format(index) {
-                Format::Text => cairn_sql::values::write_text(env, column.ty.oid, value, raw),
+                Format::Text => cairn_sql::values::write_text(env, column.ty.oid, value, &mut self.scratch, raw),
                 Format::Binary => cairn_sql::values::write_binary(env, column.ty.oid, value, raw),
             };
             if let Err(error) = encoded {

@@ -22,8 +22,12 @@ pub struct Started {
 
 /// `None`: there is nothing more to do (a cancel request, or a client that left or was refused).
 pub fn start(stream: Stream, shared: &Shared, wake: Box<dyn Fn() + Send + Sync>) -> Option<Started> {
-    let mut client =
-        WireClient { stream, output: Output::default(), message_size_max: shared.options.message_size_max };
+    let mut client = WireClient {
+        stream,
+        output: Output::default(),
+        message_size_max: shared.options.message_size_max,
+        scratch: String::new(),
+    };
     if client.stream.set_timeout(Some(AUTHENTICATION_TIMEOUT)).is_err() {
         return None;
     }
@@ -85,9 +89,9 @@ fn negotiate(
                     return Ok(None);
                 }
                 if let Some(tls) = tls {
-                    let WireClient { stream, output, message_size_max } = client;
+                    let WireClient { stream, output, message_size_max, scratch } = client;
                     match stream.start_tls(tls) {
-                        Ok(stream) => client = WireClient { stream, output, message_size_max },
+                        Ok(stream) => client = WireClient { stream, output, message_size_max, scratch },
                         Err(error) => {
                             tracing::info!(%error, "could not accept SSL connection");
                             return Ok(None);

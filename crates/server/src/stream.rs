@@ -176,7 +176,8 @@ impl Stream {
         };
         self.start += header_bytes;
         if body_bytes > size_max {
-            return Ok(if self.skip(body_bytes)? {
+            // A first packet that claims this much is no first packet: there is nothing to wait for.
+            return Ok(if header_bytes == 4 || self.skip(body_bytes)? {
                 Incoming::TooLarge { kind, length: body_bytes }
             } else {
                 Incoming::Closed

@@ -3,6 +3,7 @@
 
 pub mod client;
 pub mod plpgsql;
+pub mod settings;
 pub mod values;
 
 pub use client::*;

@@ -1,21 +1,24 @@
 //! Values as they go to and come from clients: text and binary.
 
-use cairn_types::{Datum, Env, Error, Oid, Result};
+use cairn_types::{Datum, Env, Oid, Result, io};
 
-pub fn write_text(_env: &dyn Env, _ty: Oid, value: &Datum, out: &mut Vec<u8>) -> Result<()> {
+/// Appends a value's text; `scratch` is memory to be used again. Nulls are the caller's.
+pub fn write_text(env: &dyn Env, ty: Oid, value: &Datum, scratch: &mut String, out: &mut Vec<u8>) -> Result<()> {
+    // The commonest need neither type nor settings.
     match value {
-        Datum::Text(text) => out.extend_from_slice(text.as_bytes()),
-        Datum::Int4(value) => out.extend_from_slice(value.to_string().as_bytes()),
-        _ => return Err(Error::unsupported("this type's text form is")),
+        Datum::Text(text) if ty != cairn_types::types::VOID => {
+            out.extend_from_slice(text.as_bytes());
+            return Ok(());
+        }
+        _ => {}
     }
+    scratch.clear();
+    io::output(value, ty, env, scratch)?;
+    out.extend_from_slice(scratch.as_bytes());
     Ok(())
 }
 
-pub fn write_binary(_env: &dyn Env, _ty: Oid, value: &Datum, out: &mut Vec<u8>) -> Result<()> {
-    match value {
-        Datum::Text(text) => out.extend_from_slice(text.as_bytes()),
-        Datum::Int4(value) => out.extend_from_slice(&value.to_be_bytes()),
-        _ => return Err(Error::unsupported("this type's binary form is")),
-    }
-    Ok(())
+/// Appends a value's binary form.
+pub fn write_binary(env: &dyn Env, ty: Oid, value: &Datum, out: &mut Vec<u8>) -> Result<()> {
+    io::send(value, ty, env, out)
 }
