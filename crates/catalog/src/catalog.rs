@@ -13,6 +13,7 @@ use cairn_types::{Oid, Text, types};
 use crate::builtin::{BUILTIN, Builtin};
 use crate::columns::*;
 use crate::objects::{self, Objects, Rows};
+use crate::shared::SharedCatalogs;
 use crate::system_table::{CatalogRow, RowExt, physical_kind, system_table};
 use crate::*;
 
@@ -49,6 +50,7 @@ pub struct Catalog {
     comments: HashMap<(Oid, Oid, i32), Text>,
     /// Number of the picture, for plan caches: pictures with the same number are the same.
     version: u64,
+    shared: Option<Arc<dyn SharedCatalogs>>,
 }
 
 impl Catalog {
@@ -89,11 +91,31 @@ impl Catalog {
                 )
             })
             .collect();
-        Catalog { builtin, stored, user, proc_names, namespace_names, extensions, comments, version }
+        Catalog {
+            builtin,
+            stored,
+            user,
+            proc_names,
+            namespace_names,
+            extensions,
+            comments,
+            version,
+            shared: None,
+        }
     }
 
     pub fn version(&self) -> u64 {
         self.version
+    }
+
+    pub(crate) fn with_shared(mut self, shared: Option<Arc<dyn SharedCatalogs>>) -> Self {
+        self.shared = shared;
+        self
+    }
+
+    /// Databases and roles; `None` where the picture was made without a cluster.
+    pub fn shared(&self) -> Option<&Arc<dyn SharedCatalogs>> {
+        self.shared.as_ref()
     }
 
     pub(crate) fn stored(&self) -> &StoredRows {
@@ -428,10 +450,13 @@ impl Catalog {
 
     // Rows.
 
-    /// All rows of a system catalog in PostgreSQL's column layout, except those of the shared catalogs (databases,
-    /// roles), which the cluster has. Empty for an oid that is no system catalog.
+    /// All rows of a system catalog in PostgreSQL's column layout. Those of the shared catalogs (databases, roles) are
+    /// the cluster's of this moment. Empty for an oid that is no system catalog.
     pub fn system_rows(&self, catalog: Oid) -> Vec<CatalogRow> {
         let Some(table) = system_table(catalog) else { return Vec::new() };
+        if table.shared {
+            return self.shared.as_ref().map_or_else(Vec::new, |shared| shared.rows(catalog));
+        }
         let stored = self.stored.tables.get(&catalog).filter(|rows| !rows.is_empty());
         let mut rows: Vec<CatalogRow> = Vec::new();
         let shadowed = |row: &CatalogRow| -> bool {

@@ -5,16 +5,22 @@
 //! [`system_table`] and [`columns`].
 
 mod builtin;
+mod cache;
 mod catalog;
 pub mod columns;
 mod format_type;
 pub mod model;
 mod objects;
 mod search_path;
+pub mod shared;
+mod store;
 pub mod system_table;
 mod tsv;
 
+pub use cache::CatalogCache;
 pub use catalog::{Catalog, StoredRows};
 pub use model::*;
 pub use search_path::SearchPath;
+pub use shared::{ClusterCatalog, SharedCatalogs};
+pub use store::CatalogWriter;
 pub use system_table::{CatalogRow, RowExt};
