@@ -63,12 +63,12 @@ macro_rules! ordered_by {
     };
 }
 
-/// The argument that is larger (or smaller); the first of two equal ones, as PostgreSQL's `larger` functions.
+/// The argument that is larger (or smaller); the second of two equal ones, as PostgreSQL's `larger` functions.
 macro_rules! larger_smaller {
     ($($prefix:literal, $order:expr;)*) => {
         &[$(
-            (concat!($prefix, "larger"), |_, args| pick(args, $order(args)? != Ordering::Less)),
-            (concat!($prefix, "smaller"), |_, args| pick(args, $order(args)? != Ordering::Greater)),
+            (concat!($prefix, "larger"), |_, args| pick(args, $order(args)? == Ordering::Greater)),
+            (concat!($prefix, "smaller"), |_, args| pick(args, $order(args)? == Ordering::Less)),
         )*]
     };
 }
@@ -161,6 +161,9 @@ pub const OTHERS: &[(&str, ScalarFn)] = &[
     ("bpchar_pattern_gt", |_, a| Ok(Datum::Bool(bpchars(a)? == Ordering::Greater))),
     ("bpchar_pattern_ge", |_, a| Ok(Datum::Bool(bpchars(a)? != Ordering::Less))),
     ("btbpchar_pattern_cmp", |_, a| Ok(Datum::Int4(bpchars(a)? as i32))),
+    // The first of two equal ones, unlike the others.
+    ("bpchar_larger", |_, a| pick(a, bpchars(a)? != Ordering::Less)),
+    ("bpchar_smaller", |_, a| pick(a, bpchars(a)? != Ordering::Greater)),
     ("nameeqtext", |_, a| Ok(Datum::Bool(a.str(0)? == a.str(1)?))),
     ("namenetext", |_, a| Ok(Datum::Bool(a.str(0)? != a.str(1)?))),
     ("namelttext", |_, a| Ok(Datum::Bool(a.str(0)? < a.str(1)?))),
@@ -198,7 +201,6 @@ pub const LARGER_SMALLER: &[(&str, ScalarFn)] = larger_smaller! {
     "float4", |a: &[Datum]| float_order(a.float4(0)?, a.float4(1)?);
     "float8", |a: &[Datum]| float_order(a.float8(0)?, a.float8(1)?);
     "text_", texts;
-    "bpchar_", bpchars;
     "date_", |a: &[Datum]| Result::Ok(a.date(0)?.cmp(&a.date(1)?));
     "time_", |a: &[Datum]| Result::Ok(a.time(0)?.cmp(&a.time(1)?));
     "timetz_", |a: &[Datum]| Result::Ok(timetz_order(a.timetz(0)?, a.timetz(1)?));

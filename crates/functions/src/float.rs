@@ -304,7 +304,7 @@ fn power(x: f64, y: f64) -> Result<Datum> {
     if x == 0.0 && y < 0.0 {
         bail!(INVALID_ARGUMENT_FOR_POWER_FUNCTION, "zero raised to a negative power is undefined");
     }
-    if x < 0.0 && y.fract() != 0.0 {
+    if x < 0.0 && y.is_finite() && y.fract() != 0.0 {
         bail!(
             INVALID_ARGUMENT_FOR_POWER_FUNCTION,
             "a negative number raised to a non-integer power yields a complex result"

@@ -25,8 +25,8 @@ mod args;
 mod call;
 mod registry;
 mod set_returning;
-mod text;
 pub mod system;
+mod text;
 
 mod boolean;
 mod compare;

@@ -52,8 +52,8 @@ pub const BODIES: &[(&str, ScalarFn)] = &[
     ("numeric_gt", |_, a| Ok(Datum::Bool(a.numeric(0)? > a.numeric(1)?))),
     ("numeric_ge", |_, a| Ok(Datum::Bool(a.numeric(0)? >= a.numeric(1)?))),
     ("numeric_cmp", |_, a| Ok(Datum::Int4(a.numeric(0)?.cmp(a.numeric(1)?) as i32))),
-    ("numeric_larger", |_, a| Ok(a.any(if a.numeric(0)? >= a.numeric(1)? { 0 } else { 1 }).clone())),
-    ("numeric_smaller", |_, a| Ok(a.any(if a.numeric(0)? <= a.numeric(1)? { 0 } else { 1 }).clone())),
+    ("numeric_larger", |_, a| Ok(a.any(if a.numeric(0)? > a.numeric(1)? { 0 } else { 1 }).clone())),
+    ("numeric_smaller", |_, a| Ok(a.any(if a.numeric(0)? < a.numeric(1)? { 0 } else { 1 }).clone())),
     // Casts.
     ("numeric", |_, a| number(a.numeric(0)?.apply_typmod(a.int4(1)?)?)),
     ("int2_numeric", |_, a| number(Numeric::from(i32::from(a.int2(0)?)))),

@@ -1,14 +1,13 @@
 //! `+`, `-`, `*`, `/`, age, justify_*, overlaps.
 
 use cairn_types::datetime::calendar::{
-    Civil, DATE_INFINITY, DATE_NEG_INFINITY, TIMESTAMP_INFINITY, TIMESTAMP_NEG_INFINITY, US_PER_DAY, US_PER_SECOND,
-    civil_from_timestamp, days_in_month, in_date_range, in_timestamp_range, join_time, timestamp_from_civil,
+    Civil, DATE_INFINITY, DATE_NEG_INFINITY, TIMESTAMP_INFINITY, TIMESTAMP_NEG_INFINITY, US_PER_DAY,
+    US_PER_SECOND, civil_from_timestamp, days_in_month, in_date_range, in_timestamp_range, join_time,
+    timestamp_from_civil,
 };
 use cairn_types::{Datum, Env, Interval, Result, TimeTz, bail, err};
 
-use super::{
-    date_out_of_range, interval_out_of_range, is_finite, timestamp_out_of_range, to_local, to_utc,
-};
+use super::{date_out_of_range, interval_out_of_range, is_finite, timestamp_out_of_range, to_local, to_utc};
 use crate::compare::timetz_order;
 use crate::integer::division_by_zero;
 use crate::{Args, Call, ScalarFn};
@@ -41,7 +40,9 @@ pub const BODIES: &[(&str, ScalarFn)] = &[
     }),
     ("timestamp_mi", timestamp_difference),
     ("time_pl_interval", |_, a| Ok(Datum::Time(time_plus(a.time(0)?, a.interval(1)?.time_us)))),
-    ("time_mi_interval", |_, a| Ok(Datum::Time(time_plus(a.time(0)?, -(a.interval(1)?.time_us % US_PER_DAY))))),
+    ("time_mi_interval", |_, a| {
+        Ok(Datum::Time(time_plus(a.time(0)?, -(a.interval(1)?.time_us % US_PER_DAY))))
+    }),
     ("timetz_pl_interval", |_, a| {
         let value = a.timetz(0)?;
         Ok(Datum::TimeTz(TimeTz { time_us: time_plus(value.time_us, a.interval(1)?.time_us), ..value }))
@@ -365,7 +366,8 @@ fn overlaps<T: Copy>(
         (Some(start), Some(end)) if compare(start, end) == Greater => Some((end, Some(start))),
         (Some(start), Some(end)) => Some((start, Some(end))),
     };
-    let (Some(first), Some(second)) = (span(optional(0)?, optional(1)?), span(optional(2)?, optional(3)?)) else {
+    let (Some(first), Some(second)) = (span(optional(0)?, optional(1)?), span(optional(2)?, optional(3)?))
+    else {
         return Ok(Datum::Null);
     };
     let (early, late) = match compare(first.0, second.0) {
@@ -380,13 +382,8 @@ fn overlaps<T: Copy>(
     Ok(match early.1 {
         None => Datum::Null,
         Some(end) if compare(late.0, end) == Less => Datum::Bool(true),
-        // It ends before the other begins, whatever that one's end.
-        Some(_) => {
-            if late.1.is_none() && early.1.is_none() {
-                Datum::Null
-            } else {
-                Datum::Bool(false)
-            }
-        }
+        // The other begins after this one's end; whether that is before its own end, a null leaves open.
+        Some(_) if late.1.is_none() => Datum::Null,
+        Some(_) => Datum::Bool(false),
     })
 }

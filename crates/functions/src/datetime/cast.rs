@@ -1,8 +1,8 @@
 //! Casts among the date and time types, and to their type modifiers.
 
 use cairn_types::datetime::calendar::{
-    DATE_INFINITY, DATE_NEG_INFINITY, TIMESTAMP_INFINITY, TIMESTAMP_NEG_INFINITY, US_PER_DAY, US_PER_SECOND,
-    UNIX_TO_POSTGRES_SECONDS, in_timestamp_range,
+    DATE_INFINITY, DATE_NEG_INFINITY, TIMESTAMP_INFINITY, TIMESTAMP_NEG_INFINITY, UNIX_TO_POSTGRES_SECONDS,
+    US_PER_DAY, US_PER_SECOND, in_timestamp_range,
 };
 use cairn_types::datetime::zone::offset_of_local;
 use cairn_types::datetime::{adjust_interval, adjust_time, adjust_timestamp};
@@ -14,9 +14,7 @@ use crate::{Args, Call, ScalarFn};
 
 pub const BODIES: &[(&str, ScalarFn)] = &[
     ("date_timestamp", |_, a| date_to_timestamp(a.date(0)?).map(Datum::Timestamp)),
-    ("date_timestamptz", |call, a| {
-        to_utc(call.env, date_to_timestamp(a.date(0)?)?).map(Datum::TimestampTz)
-    }),
+    ("date_timestamptz", |call, a| to_utc(call.env, date_to_timestamp(a.date(0)?)?).map(Datum::TimestampTz)),
     ("timestamp_date", |_, a| Ok(Datum::Date(date_of(a.timestamp(0)?)))),
     ("timestamptz_date", |call, a| Ok(Datum::Date(date_of(to_local(call.env, a.timestamptz(0)?))))),
     ("timestamp_timestamptz", |call, a| to_utc(call.env, a.timestamp(0)?).map(Datum::TimestampTz)),
@@ -42,9 +40,7 @@ pub const BODIES: &[(&str, ScalarFn)] = &[
     }),
     ("timetz_time", |_, a| Ok(Datum::Time(a.timetz(0)?.time_us))),
     ("time_timetz", time_to_timetz),
-    ("time_interval", |_, a| {
-        Ok(Datum::Interval(Interval { time_us: a.time(0)?, ..Interval::default() }))
-    }),
+    ("time_interval", |_, a| Ok(Datum::Interval(Interval { time_us: a.time(0)?, ..Interval::default() }))),
     ("interval_time", |_, a| Ok(Datum::Time(a.interval(0)?.time_us.rem_euclid(US_PER_DAY)))),
     ("datetime_timestamp", |_, a| {
         let midnight = date_to_timestamp(a.date(0)?)?;
@@ -100,12 +96,18 @@ fn unix_seconds(seconds: f64) -> Result<Datum> {
         bail!(DATETIME_FIELD_OVERFLOW, "timestamp cannot be NaN");
     }
     if seconds.is_infinite() {
-        return Ok(Datum::TimestampTz(if seconds > 0.0 { TIMESTAMP_INFINITY } else { TIMESTAMP_NEG_INFINITY }));
+        return Ok(Datum::TimestampTz(if seconds > 0.0 {
+            TIMESTAMP_INFINITY
+        } else {
+            TIMESTAMP_NEG_INFINITY
+        }));
     }
     let us = ((seconds - UNIX_TO_POSTGRES_SECONDS as f64) * 1e6).round_ties_even();
     let in_range = (-9.3e18..9.3e18).contains(&us).then_some(us as i64).and_then(in_timestamp_range);
     match in_range {
         Some(us) => Ok(Datum::TimestampTz(us)),
-        None => bail!(DATETIME_FIELD_OVERFLOW, "timestamp out of range: \"{}\"", crate::text::general(seconds)),
+        None => {
+            bail!(DATETIME_FIELD_OVERFLOW, "timestamp out of range: \"{}\"", crate::text::general(seconds))
+        }
     }
 }

@@ -1,7 +1,9 @@
 //! The current time: `now()` and its kin, and the SQL words without parentheses (`current_date`, ...), which are
 //! expressions rather than functions and are called by the executor.
 
-use cairn_types::datetime::calendar::{DAYS, MONTHS, US_PER_DAY, US_PER_SECOND, civil_from_timestamp, day_of_week};
+use cairn_types::datetime::calendar::{
+    DAYS, MONTHS, US_PER_DAY, US_PER_SECOND, civil_from_timestamp, day_of_week,
+};
 use cairn_types::datetime::zone::{info_at, offset_at};
 use cairn_types::datetime::{adjust_time, adjust_timestamp};
 use cairn_types::{Datum, Env, Result, TimeTz};

@@ -1,9 +1,10 @@
 //! make_date, make_time, make_timestamp(tz), make_interval.
 
 use cairn_types::datetime::calendar::{
-    Civil, US_PER_SECOND, days_from_civil, days_in_month, in_date_range, in_timestamp_range, is_valid_julian, join_time,
+    Civil, US_PER_SECOND, days_from_civil, days_in_month, in_date_range, in_timestamp_range, is_valid_julian,
+    join_time,
 };
-use cairn_types::datetime::zone::{abbreviation, zone_by_name, NamedZone};
+use cairn_types::datetime::zone::{NamedZone, abbreviation, zone_by_name};
 use cairn_types::{Datum, Interval, Result, bail, err};
 
 use super::{interval_out_of_range, timestamp_out_of_range, to_utc};
@@ -26,20 +27,19 @@ pub const BODIES: &[(&str, ScalarFn)] = &[
 
 /// A negative year is BC; there is no year 0.
 fn date(year: i32, month: i32, day: i32) -> Result<i32> {
-    let bad = || {
-        err!(DATETIME_FIELD_OVERFLOW, "date field value out of range: {year}-{month:02}-{day:02}")
-    };
+    // PostgreSQL's message has the astronomical year too.
+    let astronomical = if year < 0 { year + 1 } else { year };
+    let bad =
+        || err!(DATETIME_FIELD_OVERFLOW, "date field value out of range: {astronomical}-{month:02}-{day:02}");
     if year == 0 {
         return Err(bad());
     }
-    let astronomical = if year < 0 { year.checked_add(1).ok_or_else(bad)? } else { year };
     if !(1..=12).contains(&month) || day < 1 || day > days_in_month(astronomical, month) {
         return Err(bad());
     }
     let days = is_valid_julian(astronomical, month).then(|| days_from_civil(astronomical, month, day));
-    days.and_then(in_date_range).ok_or_else(|| {
-        err!(DATETIME_FIELD_OVERFLOW, "date out of range: {year}-{month:02}-{day:02}")
-    })
+    days.and_then(in_date_range)
+        .ok_or_else(|| err!(DATETIME_FIELD_OVERFLOW, "date out of range: {year}-{month:02}-{day:02}"))
 }
 
 fn time(hour: i32, minute: i32, second: f64) -> Result<i64> {

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use cairn_types::datetime::calendar::{
-    Civil, DATE_INFINITY, DATE_NEG_INFINITY, POSTGRES_EPOCH_JULIAN, TIMESTAMP_INFINITY, UNIX_TO_POSTGRES_SECONDS,
-    US_PER_DAY, US_PER_SECOND, civil_from_timestamp, day_of_week, day_of_year, days_from_civil, iso_week, join_time,
-    split_time,
+    Civil, DATE_INFINITY, DATE_NEG_INFINITY, POSTGRES_EPOCH_JULIAN, TIMESTAMP_INFINITY,
+    UNIX_TO_POSTGRES_SECONDS, US_PER_DAY, US_PER_SECOND, civil_from_timestamp, day_of_week, day_of_year,
+    days_from_civil, iso_week, join_time, split_time,
 };
 use cairn_types::datetime::zone::offset_at;
 use cairn_types::{Datum, Interval, Numeric, Result};
@@ -26,7 +26,9 @@ enum Part {
     /// Julian day and microseconds of that day.
     Julian(i64, i64),
     /// The field of an infinite value that grows without bound.
-    Infinite { positive: bool },
+    Infinite {
+        positive: bool,
+    },
     Null,
 }
 
@@ -41,7 +43,9 @@ fn numeric(part: Part) -> Result<Datum> {
             let fraction = Numeric::from(us).div(&Numeric::from(US_PER_DAY))?;
             number(Numeric::from(day).add(&fraction)?)
         }
-        Part::Infinite { positive } => number(if positive { Numeric::INFINITY } else { Numeric::NEG_INFINITY }),
+        Part::Infinite { positive } => {
+            number(if positive { Numeric::INFINITY } else { Numeric::NEG_INFINITY })
+        }
         Part::Null => Ok(Datum::Null),
     }
 }
@@ -95,8 +99,8 @@ fn of_timestamptz(call: &Call<'_>, args: &[Datum]) -> Result<Part> {
 }
 
 /// What an infinite value has of a field: fields that grow without bound are infinite, the others null.
-fn of_infinity(unit: Unit, positive: bool) -> Option<Part> {
-    Some(match unit {
+fn of_infinity(unit: Unit, positive: bool) -> Part {
+    match unit {
         Unit::Year
         | Unit::Decade
         | Unit::Century
@@ -105,29 +109,28 @@ fn of_infinity(unit: Unit, positive: bool) -> Option<Part> {
         | Unit::IsoYear
         | Unit::Epoch => Part::Infinite { positive },
         _ => Part::Null,
-    })
+    }
 }
 
 /// `zone`: seconds east, for a timestamptz; the value is then in UTC.
 fn of_timestamp(name: &str, value_us: i64, zone: Option<i32>) -> Result<Part> {
     let type_name = if zone.is_some() { TIMESTAMPTZ } else { TIMESTAMP };
     let unit = Unit::parse(name).ok_or_else(|| not_recognized(name, type_name))?;
+    if !is_finite(value_us) {
+        return Ok(of_infinity(unit, value_us == TIMESTAMP_INFINITY));
+    }
     let zone_unit = matches!(unit, Unit::Timezone | Unit::TimezoneHour | Unit::TimezoneMinute);
     if zone_unit && zone.is_none() {
         return Err(not_supported(name, type_name));
-    }
-    if !is_finite(value_us) {
-        let part = of_infinity(unit, value_us == TIMESTAMP_INFINITY);
-        return part.ok_or_else(|| not_supported(name, type_name));
     }
     let seconds_east = zone.unwrap_or(0);
     let local_us = value_us + i64::from(seconds_east) * US_PER_SECOND;
     let civil = civil_from_timestamp(local_us);
     let clock_us = local_us.rem_euclid(US_PER_DAY);
     Ok(match unit {
-        Unit::Epoch => {
-            Part::Epoch(i128::from(value_us) + i128::from(UNIX_TO_POSTGRES_SECONDS) * i128::from(US_PER_SECOND))
-        }
+        Unit::Epoch => Part::Epoch(
+            i128::from(value_us) + i128::from(UNIX_TO_POSTGRES_SECONDS) * i128::from(US_PER_SECOND),
+        ),
         Unit::Julian => {
             let day = days_from_civil(civil.year, civil.month, civil.day) + i64::from(POSTGRES_EPOCH_JULIAN);
             Part::Julian(day, clock_us)
@@ -212,8 +215,7 @@ fn of_date(name: &str, days: i32) -> Result<Part> {
         return Err(not_supported(name, "date"));
     }
     if matches!(days, DATE_INFINITY | DATE_NEG_INFINITY) {
-        let part = of_infinity(unit, days == DATE_INFINITY);
-        return part.ok_or_else(|| not_supported(name, "date"));
+        return Ok(of_infinity(unit, days == DATE_INFINITY));
     }
     let days = i64::from(days);
     match unit {
@@ -236,7 +238,9 @@ fn of_time(name: &str, time_us: i64, zone: Option<i32>) -> Result<Part> {
             let west_us = i64::from(zone.unwrap_or(0)) * US_PER_SECOND;
             Ok(Part::Epoch(i128::from(time_us + west_us)))
         }
-        (Unit::Timezone | Unit::TimezoneHour | Unit::TimezoneMinute, Some(west)) => Ok(zone_part(unit, -west)),
+        (Unit::Timezone | Unit::TimezoneHour | Unit::TimezoneMinute, Some(west)) => {
+            Ok(zone_part(unit, -west))
+        }
         _ => clock_part(unit, time_us).ok_or_else(|| not_supported(name, type_name)),
     }
 }
@@ -260,7 +264,8 @@ fn of_interval(name: &str, value: Interval) -> Result<Part> {
         Unit::Millennium => Part::Whole((years / 1000).into()),
         Unit::Epoch => {
             // A year counts 365.25 days here, a month 30: in quarters of a day to stay exact.
-            let quarter_days = i128::from(years) * 1461 + i128::from(months) * 120 + i128::from(value.days) * 4;
+            let quarter_days =
+                i128::from(years) * 1461 + i128::from(months) * 120 + i128::from(value.days) * 4;
             Part::Epoch(quarter_days * i128::from(US_PER_DAY / 4) + i128::from(value.time_us))
         }
         _ => return Err(not_supported(name, "interval")),

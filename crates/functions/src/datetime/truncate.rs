@@ -1,8 +1,8 @@
 //! date_trunc and date_bin.
 
 use cairn_types::datetime::calendar::{
-    Civil, US_PER_DAY, US_PER_HOUR, US_PER_MINUTE, US_PER_SECOND, civil_from_days, civil_from_timestamp, in_timestamp_range,
-    iso_week, iso_year_start, timestamp_from_civil,
+    Civil, US_PER_DAY, US_PER_HOUR, US_PER_MINUTE, US_PER_SECOND, civil_from_days, civil_from_timestamp,
+    in_timestamp_range, iso_week, iso_year_start, timestamp_from_civil,
 };
 use cairn_types::datetime::zone::{NamedZone, named_zone};
 use cairn_types::{Datum, Interval, Result, bail};
@@ -16,10 +16,10 @@ pub const BODIES: &[(&str, ScalarFn)] = &[
     ("timestamp_trunc", |_, a| {
         let (unit, timestamp_us) = (a.str(0)?, a.timestamp(1)?);
         let type_name = "timestamp without time zone";
-        let parsed = Unit::parse(unit).ok_or_else(|| not_recognized(unit, type_name))?;
         if !is_finite(timestamp_us) {
             return Ok(Datum::Timestamp(timestamp_us));
         }
+        let parsed = Unit::parse_span(unit).ok_or_else(|| not_recognized(unit, type_name))?;
         match truncated(parsed, timestamp_us) {
             Some(us) => us.map(Datum::Timestamp),
             None => Err(not_supported(unit, type_name)),
@@ -61,7 +61,11 @@ fn truncated(unit: Unit, local_us: i64) -> Option<Result<i64>> {
         Unit::Quarter => (civil.year, (civil.month - 1) / 3 * 3 + 1, 1),
         Unit::Year => (civil.year, 1, 1),
         Unit::Decade => (if civil.year > 0 { civil.year / 10 * 10 } else { decade(civil.year) * 10 }, 1, 1),
-        Unit::Century => (if civil.year > 0 { century(civil.year) * 100 - 99 } else { century(civil.year) * 100 + 1 }, 1, 1),
+        Unit::Century => (
+            if civil.year > 0 { century(civil.year) * 100 - 99 } else { century(civil.year) * 100 + 1 },
+            1,
+            1,
+        ),
         Unit::Millennium => {
             let count = millennium(civil.year) * 1000;
             (if civil.year > 0 { count - 999 } else { count + 1 }, 1, 1)
@@ -80,10 +84,10 @@ fn iso_year_start_of(civil: &Civil) -> i64 {
 
 fn truncated_in_zone(name: &str, utc_us: i64, zone: &NamedZone) -> Result<Datum> {
     let type_name = "timestamp with time zone";
-    let unit = Unit::parse(name).ok_or_else(|| not_recognized(name, type_name))?;
     if !is_finite(utc_us) {
         return Ok(Datum::TimestampTz(utc_us));
     }
+    let unit = Unit::parse_span(name).ok_or_else(|| not_recognized(name, type_name))?;
     let offset_us = i64::from(zone.offset_at(utc_us)) * US_PER_SECOND;
     let local = truncated(unit, utc_us + offset_us).ok_or_else(|| not_supported(name, type_name))??;
     // Below a day the offset stays what it was: two equal clock readings of a night in autumn stay apart.
@@ -95,7 +99,7 @@ fn truncated_in_zone(name: &str, utc_us: i64, zone: &NamedZone) -> Result<Datum>
 }
 
 fn truncated_interval(name: &str, value: Interval) -> Result<Datum> {
-    let unit = Unit::parse(name).ok_or_else(|| not_recognized(name, "interval"))?;
+    let unit = Unit::parse_span(name).ok_or_else(|| not_recognized(name, "interval"))?;
     let months = |step: i32| Interval { months: value.months / step * step, days: 0, time_us: 0 };
     let time = |step: i64| Interval { time_us: value.time_us / step * step, ..value };
     Ok(Datum::Interval(match unit {

@@ -60,6 +60,14 @@ impl Unit {
             _ => return None,
         })
     }
+
+    /// A unit that is a span of time, which date_trunc can cut to.
+    pub fn parse_span(name: &str) -> Option<Unit> {
+        let is_point = |unit: &Unit| {
+            matches!(unit, Unit::Julian | Unit::IsoYear | Unit::Dow | Unit::IsoDow | Unit::Doy | Unit::Epoch)
+        };
+        Unit::parse(name).filter(|unit| !is_point(unit))
+    }
 }
 
 pub fn not_recognized(name: &str, type_name: &str) -> Error {

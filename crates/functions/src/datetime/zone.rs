@@ -9,10 +9,10 @@ use super::{is_finite, timestamp_out_of_range, to_local};
 use crate::{Args, ScalarFn};
 
 pub const BODIES: &[(&str, ScalarFn)] = &[
-    ("timestamp_zone", |_, a| local_to_moment(a.timestamp(1)?, &named_zone(a.str(0)?)?)),
-    ("timestamptz_zone", |_, a| moment_to_local(a.timestamptz(1)?, &named_zone(a.str(0)?)?)),
-    ("timestamp_izone", |_, a| local_to_moment(a.timestamp(1)?, &interval_zone(a.interval(0)?)?)),
-    ("timestamptz_izone", |_, a| moment_to_local(a.timestamptz(1)?, &interval_zone(a.interval(0)?)?)),
+    ("timestamp_zone", |_, a| local_to_moment(a.timestamp(1)?, || named_zone(a.str(0)?))),
+    ("timestamptz_zone", |_, a| moment_to_local(a.timestamptz(1)?, || named_zone(a.str(0)?))),
+    ("timestamp_izone", |_, a| local_to_moment(a.timestamp(1)?, || interval_zone(a.interval(0)?))),
+    ("timestamptz_izone", |_, a| moment_to_local(a.timestamptz(1)?, || interval_zone(a.interval(0)?))),
     ("timetz_zone", |call, a| Ok(moved(call.env, a.timetz(1)?, &named_zone(a.str(0)?)?))),
     ("timetz_izone", |call, a| Ok(moved(call.env, a.timetz(1)?, &interval_zone(a.interval(0)?)?))),
 ];
@@ -28,19 +28,20 @@ fn interval_zone(value: Interval) -> Result<NamedZone> {
     Ok(NamedZone::Fixed { seconds_east })
 }
 
-fn local_to_moment(local_us: i64, zone: &NamedZone) -> Result<Datum> {
+/// The zone is looked up only where it matters: infinity is the same everywhere.
+fn local_to_moment(local_us: i64, zone: impl FnOnce() -> Result<NamedZone>) -> Result<Datum> {
     if !is_finite(local_us) {
         return Ok(Datum::TimestampTz(local_us));
     }
-    let offset_us = i64::from(zone.offset_of_local(local_us)) * US_PER_SECOND;
+    let offset_us = i64::from(zone()?.offset_of_local(local_us)) * US_PER_SECOND;
     in_timestamp_range(local_us - offset_us).map(Datum::TimestampTz).ok_or_else(timestamp_out_of_range)
 }
 
-fn moment_to_local(utc_us: i64, zone: &NamedZone) -> Result<Datum> {
+fn moment_to_local(utc_us: i64, zone: impl FnOnce() -> Result<NamedZone>) -> Result<Datum> {
     if !is_finite(utc_us) {
         return Ok(Datum::Timestamp(utc_us));
     }
-    let offset_us = i64::from(zone.offset_at(utc_us)) * US_PER_SECOND;
+    let offset_us = i64::from(zone()?.offset_at(utc_us)) * US_PER_SECOND;
     in_timestamp_range(utc_us + offset_us).map(Datum::Timestamp).ok_or_else(timestamp_out_of_range)
 }
 

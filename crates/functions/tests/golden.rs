@@ -1,0 +1,276 @@
+//! Bodies against what PostgreSQL 15 answered (`golden/regenerate.py` asks it again).
+//!
+//! Each line of `golden/expected/*.tsv` is one call: the function's `prosrc`, its result type, the expected text
+//! and the arguments. The function's own rows are those of the catalog data.
+
+use std::collections::HashMap;
+
+use cairn_functions::{AggregateRow, Call, aggregate, scalar};
+use cairn_types::datetime::zone::time_zone_from_setting;
+use cairn_types::{CallInfo, Datum, EnumValue, Env, Error, FormatSettings, Oid, Result, Text, TypeShape, io};
+
+mod data {
+    pub const PROC: &str = include_str!("../../catalog/data/pg_proc.tsv");
+    pub const TYPE: &str = include_str!("../../catalog/data/pg_type.tsv");
+    pub const AGGREGATE: &str = include_str!("../../catalog/data/pg_aggregate.tsv");
+}
+
+/// Rows of a catalog file as maps from column name to value.
+fn rows(file: &'static str) -> impl Iterator<Item = HashMap<&'static str, &'static str>> {
+    let mut lines = file.lines();
+    let names: Vec<_> = lines.next().unwrap_or("").split('\t').collect();
+    lines.map(move |line| names.iter().copied().zip(line.split('\t')).collect())
+}
+
+struct TestEnv {
+    settings: FormatSettings,
+    extension: bool,
+    elements: HashMap<Oid, Oid>,
+    type_names: HashMap<Oid, &'static str>,
+}
+
+impl TestEnv {
+    fn new() -> Self {
+        let mut elements = HashMap::new();
+        let mut type_names = HashMap::new();
+        for row in rows(data::TYPE) {
+            let oid: Oid = row["oid"].parse().unwrap();
+            type_names.insert(oid, row["typname"]);
+            if row["typcategory"] == "A" {
+                elements.insert(oid, row["typelem"].parse().unwrap());
+            }
+        }
+        TestEnv { settings: FormatSettings::default(), extension: false, elements, type_names }
+    }
+}
+
+impl Env for TestEnv {
+    fn format(&self) -> &FormatSettings {
+        &self.settings
+    }
+    fn setting(&self, _: &str) -> Option<String> {
+        None
+    }
+    fn set_setting(&self, _: &str, _: &str, _: bool) -> Result<()> {
+        Ok(())
+    }
+    fn transaction_time(&self) -> i64 {
+        800_000_000_000_000
+    }
+    fn statement_time(&self) -> i64 {
+        0
+    }
+    fn clock_time(&self) -> i64 {
+        0
+    }
+    fn check_interrupts(&self) -> Result<()> {
+        Ok(())
+    }
+    fn sleep(&self, _: f64) -> Result<()> {
+        Ok(())
+    }
+    fn random(&self) -> f64 {
+        0.5
+    }
+    fn set_seed(&self, _: f64) {}
+    fn notice(&self, _: Error) {}
+    fn current_user(&self) -> Text {
+        "postgres".into()
+    }
+    fn session_user(&self) -> Text {
+        "postgres".into()
+    }
+    fn current_database(&self) -> Text {
+        "postgres".into()
+    }
+    fn backend_pid(&self) -> i32 {
+        1
+    }
+    fn type_shape(&self, type_oid: Oid) -> Option<TypeShape> {
+        match self.elements.get(&type_oid) {
+            Some(element) => Some(TypeShape::Array { element: *element, delimiter: ',' }),
+            None => self.type_names.contains_key(&type_oid).then_some(TypeShape::Base),
+        }
+    }
+    fn format_type(&self, type_oid: Oid, _: i32) -> String {
+        self.type_names.get(&type_oid).map_or_else(String::new, |name| (*name).to_owned())
+    }
+    fn parse_type(&self, _: &str) -> Result<(Oid, i32)> {
+        Err(Error::internal("not here"))
+    }
+    fn enum_label(&self, _: Oid) -> Option<Text> {
+        None
+    }
+    fn enum_value(&self, _: Oid, _: &str) -> Option<EnumValue> {
+        None
+    }
+    fn reg_name(&self, _: Oid, _: Oid) -> Option<String> {
+        None
+    }
+    fn reg_lookup(&self, _: Oid, _: &str) -> Result<Oid> {
+        Err(Error::internal("not here"))
+    }
+    fn extension_installed(&self, name: &str) -> bool {
+        self.extension && name == "orafce"
+    }
+    fn system_function(&self, _: &str, _: &[Datum], _: &CallInfo<'_>) -> Result<Datum> {
+        Err(Error::internal("not here"))
+    }
+}
+
+fn value(text: &str, type_oid: Oid, env: &TestEnv) -> Result<Datum> {
+    if text == "\\N" { Ok(Datum::Null) } else { io::input(text, type_oid, -1, env) }
+}
+
+fn shown(result: Result<Datum>, type_oid: Oid, env: &TestEnv) -> String {
+    let text = result.and_then(|value| match value {
+        Datum::Null => Ok("\\N".to_owned()),
+        // A cast to text, which is what the data holds, prints the word.
+        Datum::Bool(value) => Ok(value.to_string()),
+        value => {
+            let text = io::output_string(&value, type_oid, env)?;
+            Ok(text.replace('\\', "\\\\").replace('\t', "\\t").replace('\n', "\\n"))
+        }
+    });
+    text.unwrap_or_else(|error| {
+        let report = error.report();
+        let detail = report.detail.as_ref().map(|text| format!(" DETAIL {text}")).unwrap_or_default();
+        let hint = report.hint.as_ref().map(|text| format!(" HINT {text}")).unwrap_or_default();
+        format!("ERROR {} {}{detail}{hint}", report.sqlstate, report.message)
+    })
+}
+
+/// `oid=text` fields.
+fn arguments<'a>(fields: &[&'a str]) -> Vec<(Oid, &'a str)> {
+    let split =
+        |field: &&'a str| field.split_once('=').map(|(oid, text)| (oid.parse().unwrap(), text)).unwrap();
+    fields.iter().map(split).collect()
+}
+
+fn call_scalar(prosrc: &str, result_type: Oid, fields: &[&str], env: &TestEnv, strict: bool) -> String {
+    let run = || {
+        let arguments = arguments(fields);
+        let arg_types: Vec<Oid> = arguments.iter().map(|(oid, _)| *oid).collect();
+        let mut args = Vec::new();
+        for (oid, text) in &arguments {
+            args.push(value(text, *oid, env)?);
+        }
+        if strict && args.iter().any(Datum::is_null) {
+            return Ok(Datum::Null);
+        }
+        let body = scalar(prosrc).ok_or_else(|| Error::internal(format!("{prosrc} has no body")))?;
+        let info = CallInfo { arg_types: &arg_types, result_type, collation: 100, columns: &[] };
+        body(&Call { env, info }, &args)
+    };
+    shown(run(), result_type, env)
+}
+
+/// The row of pg_aggregate for an aggregate's name and argument types.
+fn aggregate_row(name: &str, arg_types: &[Oid], env: &TestEnv) -> Option<AggregateRow<'static>> {
+    let procs: Vec<_> = rows(data::PROC).collect();
+    let polymorphic = |oid: &str| ["2276", "2277", "2283", "2776", "3500"].contains(&oid);
+    let matches = |row: &&HashMap<&str, &str>| {
+        let types: Vec<_> = row["proargtypes"].split(' ').collect();
+        row["proname"] == name
+            && row["prokind"] == "a"
+            && types.len() == arg_types.len()
+            && types.iter().zip(arg_types).all(|(declared, actual)| {
+                let is_array = env.elements.contains_key(actual);
+                match *declared {
+                    "2277" => is_array,
+                    "2776" => !is_array,
+                    declared => polymorphic(declared) || declared == actual.to_string(),
+                }
+            })
+    };
+    let proc = procs.iter().find(matches)?;
+    let strict = |prosrc: &str| procs.iter().any(|row| row["prosrc"] == prosrc && row["proisstrict"] == "t");
+    // The file's rows are by oid of the function, in either notation.
+    let is_it = |row: &HashMap<&str, &str>| row["aggfnoid"] == proc["oid"];
+    let row = rows(data::AGGREGATE).find(is_it)?;
+    let source = |function: &'static str| {
+        let named = procs.iter().find(|row| row["oid"] == function || row["proname"] == function);
+        named.map(|row| row["prosrc"])
+    };
+    let transition = source(row["aggtransfn"])?;
+    let final_function =
+        (!["-", "0"].contains(&row["aggfinalfn"])).then(|| source(row["aggfinalfn"])).flatten();
+    Some(AggregateRow {
+        transition,
+        transition_strict: strict(transition),
+        final_function,
+        final_strict: final_function.is_some_and(strict),
+        initial: Datum::Null,
+    })
+}
+
+fn call_aggregate(name: &str, result_type: &str, fields: &[&str], env: &TestEnv) -> String {
+    let result_type = result_type.parse().unwrap_or(25);
+    let run = || {
+        let columns = arguments(fields);
+        let arg_types: Vec<Oid> = columns.iter().map(|(oid, _)| *oid).collect();
+        let row = aggregate_row(name, &arg_types, env).ok_or_else(|| Error::internal("no such aggregate"))?;
+        let aggregate = aggregate(&row).ok_or_else(|| Error::internal("no body"))?;
+        let info = CallInfo { arg_types: &arg_types, result_type, collation: 100, columns: &[] };
+        let call = Call { env, info };
+        let columns: Vec<(Oid, Vec<&str>)> =
+            columns.iter().map(|(oid, values)| (*oid, values.split(" ;; ").collect())).collect();
+        let count = columns.iter().map(|(_, values)| values.len()).max().unwrap_or(0);
+        let mut state = aggregate.new_state();
+        for i in 0..count {
+            let mut args = Vec::new();
+            for (oid, values) in &columns {
+                args.push(value(values.get(i).copied().unwrap_or("\\N"), *oid, env)?);
+            }
+            state.accumulate(&call, &args)?;
+        }
+        state.finish(&call, &[])
+    };
+    shown(run(), result_type, env)
+}
+
+fn check(file: &str) {
+    let mut env = TestEnv::new();
+    env.settings.time_zone = time_zone_from_setting("UTC").unwrap();
+    let strict: HashMap<_, _> =
+        rows(data::PROC).map(|row| (row["prosrc"], row["proisstrict"] == "t")).collect();
+    let mut wrong = Vec::new();
+    let mut count = 0;
+    for line in file.lines() {
+        if let Some(assignment) = line.strip_prefix("set ") {
+            let (name, value) = assignment.split_once(" = ").unwrap();
+            let value = value.trim_matches('\'');
+            match name {
+                "timezone" => env.settings.time_zone = time_zone_from_setting(value).unwrap(),
+                "extension" => env.extension = value == "orafce",
+                other => panic!("setting {other}"),
+            }
+            continue;
+        }
+        let fields: Vec<&str> = line.split('\t').collect();
+        let (name, result_type, expected) = (fields[0], fields[1], fields[2]);
+        let got = match name.strip_prefix("aggregate ") {
+            Some(name) => call_aggregate(name, result_type, &fields[3..], &env),
+            None => {
+                let strict = strict.get(name).copied().unwrap_or(false);
+                call_scalar(name, result_type.parse().unwrap(), &fields[3..], &env, strict)
+            }
+        };
+        count += 1;
+        if got != expected {
+            wrong.push(format!("{name} {}\n      is {got}\n  should {expected}", fields[3..].join(" | ")));
+        }
+    }
+    assert!(count > 0);
+    assert!(wrong.is_empty(), "{} of {count} differ:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn numbers() {
+    check(include_str!("golden/expected/numbers.tsv"));
+}
+
+#[test]
+fn datetime() {
+    check(include_str!("golden/expected/datetime.tsv"));
+}
