@@ -159,7 +159,7 @@ fn call_scalar(prosrc: &str, result_type: Oid, fields: &[&str], env: &TestEnv, s
             return Ok(Datum::Null);
         }
         let body = scalar(prosrc).ok_or_else(|| Error::internal(format!("{prosrc} has no body")))?;
-        let info = CallInfo { arg_types: &arg_types, result_type, collation: 100, columns: &[] };
+        let info = CallInfo { arg_types: &arg_types, result_type, collation: 100, columns: &[], variadic: false };
         body(&Call { env, info }, &args)
     };
     shown(run(), result_type, env)
@@ -211,7 +211,7 @@ fn call_aggregate(name: &str, result_type: &str, fields: &[&str], env: &TestEnv)
         let arg_types: Vec<Oid> = columns.iter().map(|(oid, _)| *oid).collect();
         let row = aggregate_row(name, &arg_types, env).ok_or_else(|| Error::internal("no such aggregate"))?;
         let aggregate = aggregate(&row).ok_or_else(|| Error::internal("no body"))?;
-        let info = CallInfo { arg_types: &arg_types, result_type, collation: 100, columns: &[] };
+        let info = CallInfo { arg_types: &arg_types, result_type, collation: 100, columns: &[], variadic: false };
         let call = Call { env, info };
         let columns: Vec<(Oid, Vec<&str>)> =
             columns.iter().map(|(oid, values)| (*oid, values.split(" ;; ").collect())).collect();

@@ -12,7 +12,9 @@
 
 mod collect;
 mod generic;
+mod interval;
 mod numbers;
+mod ordered_set;
 mod regression;
 
 use std::fmt::Debug;
@@ -59,6 +61,8 @@ pub fn aggregate(row: &AggregateRow<'_>) -> Option<Box<dyn Aggregate>> {
     numbers::aggregate(row.transition, row.final_function)
         .or_else(|| regression::aggregate(row.transition, row.final_function))
         .or_else(|| collect::aggregate(row.transition))
+        .or_else(|| interval::aggregate(row.transition, row.final_function))
+        .or_else(|| ordered_set::aggregate(row.transition, row.final_function))
         .or_else(|| generic::aggregate(row))
 }
 

@@ -68,14 +68,8 @@ pub const BODIES: &[(&str, ScalarFn)] = &[
         };
         difference().map(Datum::Interval).ok_or_else(interval_out_of_range)
     }),
-    ("interval_mul", |_, a| {
-        let factor = a.float8(1)?;
-        scaled(a.interval(0)?, |x| x * factor).map(Datum::Interval)
-    }),
-    ("mul_d_interval", |_, a| {
-        let factor = a.float8(0)?;
-        scaled(a.interval(1)?, |x| x * factor).map(Datum::Interval)
-    }),
+    ("interval_mul", |_, a| interval_product(a.interval(0)?, a.float8(1)?).map(Datum::Interval)),
+    ("mul_d_interval", |_, a| interval_product(a.interval(1)?, a.float8(0)?).map(Datum::Interval)),
     ("interval_div", |_, a| interval_quotient(a.interval(0)?, a.float8(1)?).map(Datum::Interval)),
     ("timestamp_age", |_, a| age(a.timestamp(0)?, a.timestamp(1)?)),
     ("timestamptz_age", |call, a| {
@@ -249,6 +243,10 @@ fn scaled(value: Interval, scale: impl Fn(f64) -> f64) -> Result<Interval> {
         return Err(interval_out_of_range());
     }
     Ok(Interval { months, days, time_us: time as i64 })
+}
+
+pub fn interval_product(value: Interval, factor: f64) -> Result<Interval> {
+    scaled(value, |x| x * factor)
 }
 
 pub fn interval_quotient(value: Interval, divisor: f64) -> Result<Interval> {
