@@ -187,8 +187,7 @@ impl Cluster {
     /// Creates a database; [`Error::DatabaseExists`], [`Error::NoSuchDatabase`] for the template,
     /// [`Error::DatabaseInUse`] if somebody uses the template.
     pub fn create_database(&self, name: &str, owner: u32, origin: Origin<'_>) -> Result<DatabaseInfo> {
-        let oid = self.next_database_oid()?;
-        self.create_database_with_oid(name, oid, owner, origin)
+        self.create(name, None, owner, origin)
     }
 
     /// The same under a fixed oid (below 16384: PostgreSQL's own databases).
@@ -199,10 +198,28 @@ impl Cluster {
         owner: u32,
         origin: Origin<'_>,
     ) -> Result<DatabaseInfo> {
+        self.create(name, Some(oid), owner, origin)
+    }
+
+    fn create(
+        &self,
+        name: &str,
+        fixed_oid: Option<u32>,
+        owner: u32,
+        origin: Origin<'_>,
+    ) -> Result<DatabaseInfo> {
         let mut databases = self.databases.lock();
-        if databases.find(name).is_ok() || databases.by_oid.contains_key(&oid) {
+        let oid_taken = fixed_oid.is_some_and(|oid| databases.by_oid.contains_key(&oid));
+        if databases.find(name).is_ok() || oid_taken {
             return Err(Error::DatabaseExists(name.to_owned()));
         }
+        if let Origin::Template(template) = origin {
+            databases.find(template)?;
+        }
+        let oid = match fixed_oid {
+            Some(oid) => oid,
+            None => self.next_database_oid()?,
+        };
         let path = self.database_directory(oid);
         match origin {
             Origin::Empty => {
@@ -279,8 +296,8 @@ impl Cluster {
         Ok(self.system.sync()?)
     }
 
+    /// To be called under the lock of the list.
     fn next_database_oid(&self) -> Result<u32> {
-        let _one_at_a_time = self.databases.lock();
         let next = match self.system.record(NEXT_DATABASE)? {
             Some(bytes) => u32::from_be_bytes(
                 bytes.as_slice().try_into().map_err(|_| corrupt("next database oid", &bytes))?,

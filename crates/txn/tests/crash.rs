@@ -1,0 +1,232 @@
+//! kill -9 at any moment loses nothing acknowledged and leaves nothing half done.
+//!
+//! The test runs itself as a child that commits on several threads and prints a line for every acknowledgement;
+//! the parent kills it, opens the directory and compares it with what it was told: the oracle. Then it goes on
+//! with the same directory.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::HashSet;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use cairn_txn::{
+    BeginOptions, Cluster, Database, Direction, Durability, EngineOptions, Error, Interrupt, Isolation,
+    KeyRange, Origin, Resources, SequenceOptions, SessionHandle, Store, Transaction,
+};
+
+const KILLS: u32 = 20;
+const THREADS: u32 = 4;
+const DIRECTORY: &str = "CAIRN_CRASH_TEST_DIRECTORY";
+
+// Storage ids below the first one that is given out.
+const LOG: u32 = 1;
+const LEFT: u32 = 2;
+const RIGHT: u32 = 3;
+const LOADS: u32 = 4;
+const SEQUENCE: u32 = 5;
+
+const COUNT_UP: SequenceOptions =
+    SequenceOptions { start: 1, increment: 1, min: 1, max: i64::MAX, cycle: false };
+
+fn cluster(directory: &Path) -> Cluster {
+    let options =
+        EngineOptions { memtable_bytes: 256 << 10, file_bytes: 256 << 10, ..EngineOptions::default() };
+    let resources = Resources::new(16 << 20, 8 << 20);
+    Cluster::open_with(directory, options, resources, cairn_txn::Clock::system()).unwrap()
+}
+
+fn database(cluster: &Cluster) -> Database {
+    match cluster.database("crash") {
+        Err(Error::NoSuchDatabase(_)) => {
+            cluster.create_database("crash", 10, Origin::Empty).unwrap();
+            cluster.database("crash").unwrap()
+        }
+        found => found.unwrap(),
+    }
+}
+
+fn begin(database: &Database) -> Arc<dyn Transaction> {
+    let session = Arc::new(SessionHandle { pid: 1, interrupt: Arc::new(Interrupt::default()) });
+    database
+        .begin(BeginOptions {
+            session,
+            isolation: Isolation::ReadCommitted,
+            read_only: false,
+            read_time: None,
+        })
+        .unwrap()
+}
+
+fn row(storage: u32, thread: u32) -> Vec<u8> {
+    [storage.to_be_bytes(), thread.to_be_bytes()].concat()
+}
+
+fn log_row(thread: u32, number: u64) -> Vec<u8> {
+    [&row(LOG, thread)[..], &number.to_be_bytes()].concat()
+}
+
+fn number(txn: &Arc<dyn Transaction>, key: &[u8]) -> u64 {
+    let value = txn.get(&txn.snapshot().unwrap(), key).unwrap();
+    value.map_or(0, |value| u64::from_be_bytes(value[..].try_into().unwrap()))
+}
+
+fn rows(database: &Database, storage: u32) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let txn = begin(database);
+    let range = KeyRange { low: storage.to_be_bytes().to_vec(), high: (storage + 1).to_be_bytes().to_vec() };
+    let mut cursor = txn.scan(&txn.snapshot().unwrap(), range, Direction::Forward).unwrap();
+    let mut rows = Vec::new();
+    while let Some((key, value)) = cursor.next().unwrap() {
+        rows.push((key.to_vec(), value.to_vec()));
+    }
+    rows
+}
+
+fn acknowledge(line: std::fmt::Arguments<'_>) {
+    // One write call a line, so that lines of several threads do not mix.
+    let _ = std::io::stdout().lock().write_all(format!("\nACK {line}\n").as_bytes());
+}
+
+/// The child: it is run by the test below and does nothing by itself.
+#[test]
+fn child() {
+    let Some(directory) = std::env::var_os(DIRECTORY) else { return };
+    let cluster = cluster(Path::new(&directory));
+    let database = database(&cluster);
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let database = &database;
+            scope.spawn(move || {
+                for turn in 0.. {
+                    write_one(database, thread, turn);
+                }
+            });
+        }
+        scope.spawn(|| {
+            // A reader tells only what is settled.
+            for thread in (0..THREADS).cycle() {
+                let txn = begin(&database);
+                let seen = number(&txn, &row(LEFT, thread));
+                txn.wait_settled().unwrap();
+                acknowledge(format_args!("commit {thread} {seen}"));
+            }
+        });
+        scope.spawn(|| {
+            for turn in 0u32.. {
+                load_one(&database, turn);
+            }
+        });
+    });
+}
+
+/// Three rows that always change together.
+fn write_one(database: &Database, thread: u32, turn: u64) {
+    let txn = begin(database);
+    let next = number(&txn, &row(LEFT, thread)) + 1;
+    let value = database.sequence_next(SEQUENCE, &COUNT_UP).unwrap();
+    txn.put(&row(LEFT, thread), &next.to_be_bytes()).unwrap();
+    txn.put(&row(RIGHT, thread), &next.to_be_bytes()).unwrap();
+    txn.put(&log_row(thread, next), &[thread as u8; 200]).unwrap();
+    match turn % 5 {
+        4 => txn.rollback(),
+        3 => assert!(txn.commit(Durability::Async, None).unwrap().is_some()),
+        _ => {
+            txn.commit(Durability::Sync, None).unwrap();
+            acknowledge(format_args!("commit {thread} {next}"));
+        }
+    }
+    acknowledge(format_args!("sequence 0 {value}"));
+}
+
+/// A bulk load of 2,000 rows, named by one row; every other one is rolled back.
+fn load_one(database: &Database, turn: u32) {
+    let txn = begin(database);
+    let storage = txn.create_storage().unwrap();
+    for number in 0..2_000 {
+        txn.bulk_put(&row(storage, number), &[1; 700]).unwrap();
+    }
+    txn.put(&row(LOADS, storage), b"").unwrap();
+    if turn.is_multiple_of(2) {
+        txn.commit(Durability::Sync, None).unwrap();
+        acknowledge(format_args!("load {storage} 2000"));
+    }
+}
+
+#[test]
+fn kill_nine() {
+    if std::env::var_os(DIRECTORY).is_some() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let mut acknowledged = vec![0u64; THREADS as usize];
+    let mut loads = HashSet::new();
+    let mut sequence_values = HashSet::new();
+    let mut total = 0;
+    for round in 0..KILLS {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["child", "--exact", "--nocapture"])
+            .env(DIRECTORY, directory.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let output = child.stdout.take().unwrap();
+        let reader = std::thread::spawn(move || {
+            let lines = BufReader::new(output).lines();
+            lines.map_while(Result::ok).filter(|line| line.starts_with("ACK ")).collect::<Vec<_>>()
+        });
+        // Different moments: while opening, early, late.
+        std::thread::sleep(Duration::from_millis(u64::from(20 + round * 37 % 200)));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        for line in reader.join().unwrap() {
+            let words: Vec<&str> = line.split(' ').collect();
+            // The last line may be cut short.
+            let [_, kind, subject, value] = words[..] else { continue };
+            let (Ok(subject), Ok(value)) = (subject.parse::<u32>(), value.parse::<u64>()) else { continue };
+            total += 1;
+            match kind {
+                "commit" => {
+                    let newest = &mut acknowledged[subject as usize];
+                    *newest = value.max(*newest);
+                }
+                "load" => assert!(loads.insert(subject), "storage {subject} was given out twice"),
+                "sequence" => assert!(sequence_values.insert(value), "{value} was given out twice"),
+                other => panic!("{other}"),
+            }
+        }
+        let cluster = cluster(directory.path());
+        let database = database(&cluster);
+        let txn = begin(&database);
+        let log = rows(&database, LOG);
+        let mut logged = 0;
+        for thread in 0..THREADS {
+            let (left, right) = (number(&txn, &row(LEFT, thread)), number(&txn, &row(RIGHT, thread)));
+            assert_eq!(left, right, "half a transaction, round {round}");
+            assert!(left >= acknowledged[thread as usize], "a commit was lost, round {round}");
+            assert!(left == 0 || number_of_log_rows(&log, thread) == left, "round {round}");
+            logged += left;
+        }
+        assert_eq!(log.len() as u64, logged);
+        let committed: HashSet<u32> = rows(&database, LOADS)
+            .iter()
+            .map(|(key, _)| u32::from_be_bytes(key[4..].try_into().unwrap()))
+            .collect();
+        assert!(loads.is_subset(&committed), "a load was lost, round {round}");
+        let newest = begin(&database).create_storage().unwrap();
+        for storage in cairn_txn::FIRST_NORMAL_ID..newest {
+            let expected = if committed.contains(&storage) { 2_000 } else { 0 };
+            assert_eq!(rows(&database, storage).len(), expected, "storage {storage}, round {round}");
+        }
+        let value = database.sequence_next(SEQUENCE, &COUNT_UP).unwrap();
+        assert!(sequence_values.insert(value as u64), "{value} was given out twice");
+    }
+    assert!(total > 100, "only {total} acknowledgements: the test tests nothing");
+}
+
+fn number_of_log_rows(log: &[(Vec<u8>, Vec<u8>)], thread: u32) -> u64 {
+    log.iter().filter(|(key, _)| key.starts_with(&row(LOG, thread))).count() as u64
+}
