@@ -1,0 +1,198 @@
+//! One query level while it is being planned: where the columns of its range table live.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use cairn_analyze::query::{Expr, Query, RangeTableKind, RowMark, system_columns};
+use cairn_catalog::Relation;
+use cairn_types::{Oid, RecordField, Result, Text, types};
+
+use super::Planner;
+use crate::walk;
+
+/// A range table entry's place in the registers.
+#[derive(Clone, Debug)]
+pub struct Rel {
+    /// Column `n` (from 1) is in register `first + n - 1`.
+    pub first: usize,
+    pub columns: usize,
+    /// Attribute numbers of the columns that somebody reads.
+    pub used: BTreeSet<i16>,
+    pub relation: Option<Arc<Relation>>,
+    /// Register of the row's key (bytea), where rows are locked or changed.
+    pub key: Option<usize>,
+    /// Register of `ctid`.
+    pub tid: Option<usize>,
+    /// Row type and fields of a whole-row reference.
+    pub row_type: Oid,
+    pub shape: Arc<[RecordField]>,
+    /// Whether the entry is scanned at all.
+    pub scanned: bool,
+}
+
+impl Rel {
+    /// All registers that a scan of the entry writes.
+    pub fn registers(&self) -> Vec<usize> {
+        let columns = self.used.iter().map(|attno| self.first + (*attno as usize) - 1);
+        columns.chain(self.key).chain(self.tid).collect()
+    }
+
+    pub fn register(&self, attno: i16) -> usize {
+        self.first + (attno as usize) - 1
+    }
+}
+
+/// How a WITH query is reached.
+#[derive(Clone, Debug)]
+pub enum CteBinding {
+    /// Computed once; number in the plan.
+    Shared(usize),
+    /// Inside its own recursive term: the registers' rows come from the working table in this slot.
+    Working { slot: usize },
+    /// Planned anew at each reference.
+    Inline(Arc<Query>),
+}
+
+/// Expressions that a node has computed already, and in which register.
+#[derive(Clone, Debug, Default)]
+pub struct Stage {
+    pub computed: Vec<(Expr, usize)>,
+    /// After grouping the table's registers mean nothing: a Var that is not among `computed` is a bug.
+    pub closed: bool,
+    /// Register with the number of the grouping set, and for each set the references that it groups by.
+    pub grouping: Option<(usize, Vec<Vec<u32>>)>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Level {
+    pub query: Arc<Query>,
+    pub rels: Vec<Rel>,
+    pub stage: Stage,
+    pub ctes: HashMap<Text, CteBinding>,
+    /// Number of WITH queries among the plan's when the level was entered: later ones are its own.
+    pub first_cte: usize,
+}
+
+impl Planner<'_> {
+    /// Enters a query that has been prepared: gives its columns registers.
+    pub fn enter(&mut self, query: Arc<Query>) -> Result<()> {
+        let mut rels = Vec::with_capacity(query.range_table.len());
+        for entry in &query.range_table {
+            let columns = entry.columns.len();
+            let first = match entry.kind {
+                RangeTableKind::Join { .. } => self.registers,
+                _ => self.register_block(columns),
+            };
+            let relation = match &entry.kind {
+                RangeTableKind::Relation { relation, .. } => Some(Arc::clone(relation)),
+                _ => None,
+            };
+            let shape = entry
+                .columns
+                .iter()
+                .filter(|column| !column.name.is_empty())
+                .map(|column| RecordField {
+                    name: Arc::clone(&column.name),
+                    type_oid: column.ty.oid,
+                    typmod: column.ty.typmod,
+                })
+                .collect();
+            rels.push(Rel {
+                first,
+                columns,
+                used: BTreeSet::new(),
+                row_type: relation.as_ref().map_or(types::RECORD, |relation| relation.row_type),
+                relation,
+                key: None,
+                tid: None,
+                shape,
+                scanned: entry.in_from,
+            });
+        }
+        let level = Level {
+            rels,
+            stage: Stage::default(),
+            ctes: HashMap::new(),
+            first_cte: self.ctes.len(),
+            query: Arc::clone(&query),
+        };
+        self.levels.push(level);
+        self.note_used_columns(&query);
+        for RowMark { range, .. } in &query.row_marks {
+            self.need_key(*range);
+        }
+        if let Some(target) = query.result_relation {
+            self.use_all_columns(target);
+            self.need_key(target);
+        }
+        if let Some(update) = query.on_conflict.as_ref().and_then(|clause| clause.update.as_ref()) {
+            self.use_all_columns(update.excluded);
+        }
+        Ok(())
+    }
+
+    pub fn level(&self) -> &Level {
+        self.levels.last().expect("a query is being planned")
+    }
+
+    pub fn level_mut(&mut self) -> &mut Level {
+        self.levels.last_mut().expect("a query is being planned")
+    }
+
+    pub fn rel(&self, range: usize) -> &Rel {
+        &self.level().rels[range]
+    }
+
+    /// The register of the entry's row key; the scan fills it.
+    pub fn need_key(&mut self, range: usize) -> usize {
+        if let Some(key) = self.level().rels[range].key {
+            return key;
+        }
+        let register = self.register();
+        self.level_mut().rels[range].key = Some(register);
+        register
+    }
+
+    /// All columns that the table has are decoded.
+    pub fn use_all_columns(&mut self, range: usize) {
+        let entry = &mut self.level_mut().rels[range];
+        let all = match &entry.relation {
+            Some(relation) => {
+                relation.columns.iter().filter(|column| !column.dropped).map(|column| column.attnum).collect()
+            }
+            None => (1..=entry.columns as i16).collect::<BTreeSet<_>>(),
+        };
+        entry.used.extend(all);
+    }
+
+    fn note_used_columns(&mut self, query: &Query) {
+        let mut used = Vec::new();
+        let mut cursors = false;
+        walk::deep_query(query, 0, &mut |expr, level| match expr {
+            Expr::Var(var) if var.levels_up == level => used.push((var.varno, var.attno)),
+            Expr::CurrentOf { .. } if level == 0 => cursors = true,
+            _ => {}
+        });
+        for (range, attno) in used {
+            if range >= self.level().rels.len() {
+                continue;
+            }
+            match attno {
+                0 => self.use_all_columns(range),
+                system_columns::CTID => {
+                    if self.level().rels[range].tid.is_none() {
+                        let register = self.register();
+                        self.level_mut().rels[range].tid = Some(register);
+                    }
+                }
+                attno if attno > 0 => {
+                    self.level_mut().rels[range].used.insert(attno);
+                }
+                _ => {}
+            }
+        }
+        if cursors && let Some(target) = query.result_relation {
+            self.need_key(target);
+        }
+    }
+}

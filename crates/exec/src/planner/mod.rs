@@ -1,0 +1,195 @@
+//! From a [`Query`] to a [`Plan`].
+//!
+//! One [`Planner`] makes one plan, its subqueries and WITH queries included. While it descends into them it keeps a
+//! stack of [`Level`]s, innermost last, in which a `Var`'s `levels_up` is an index from the end. All columns
+//! get registers when a level is entered, so expressions can be compiled in any order.
+//!
+//! Order of work for one query: [`prepare`] rewrites the tree (join aliases, views and simple subqueries pulled up, `exists` and
+//! `in` turned into joins), [`join`] chooses the join order over the paths that [`access`] finds for each table,
+//! [`select`] puts grouping, windows, distinct, sorting, locking and limits on top.
+
+pub mod level;
+
+use std::sync::Arc;
+
+use cairn_analyze::query::{CommandType, Query};
+use cairn_catalog::Catalog;
+use cairn_types::{Env, Oid, Result};
+
+pub use level::{Level, Rel};
+
+use crate::expr::Code;
+use crate::node::{Operator, PlanTree};
+use crate::plan::{CtePlan, Plan, RelationUse, ResultColumn, Usage};
+use crate::subplan::SubPlan;
+
+/// What planning may look at.
+#[derive(Clone, Copy)]
+pub struct PlanContext<'a> {
+    pub catalog: &'a Arc<Catalog>,
+    pub env: &'a dyn Env,
+    /// Parses and analyzes the texts that the catalog keeps (index expressions, predicates, domain checks).
+    pub expressions: &'a dyn ExpressionSource,
+    /// The plan will be shown: nodes keep the text of their conditions.
+    pub explain: bool,
+    /// `explain (verbose)`.
+    pub verbose: bool,
+}
+
+/// Analyzed forms of expressions that the catalog keeps as canonical SQL text. Crate `sql` (or a test) implements it
+/// over the analyzer.
+pub trait ExpressionSource {
+    /// An expression over the columns of a table, which is range table entry 0.
+    fn over_table(&self, relation: &Arc<cairn_catalog::Relation>, text: &str) -> Result<cairn_analyze::query::Expr>;
+    /// A domain's check: `value` is `Expr::TestValue`.
+    fn over_domain(&self, domain: Oid, text: &str) -> Result<cairn_analyze::query::Expr>;
+    /// The text of an expression, for EXPLAIN: Vars are named by the queries around them, innermost last.
+    fn deparse(&self, expr: &cairn_analyze::query::Expr, queries: &[&Query], qualify: bool) -> String;
+}
+
+/// Makes a plan. Errors are those of constant folding (a division by zero in a constant that is surely evaluated is left to
+/// the execution), 0A000 for what cannot be planned, 54001.
+pub fn plan(query: &Query, cx: &PlanContext<'_>) -> Result<Plan> {
+    let mut planner = Planner::new(*cx);
+    let columns = result_columns(query);
+    let planned = planner.plan_query(query)?;
+    Ok(Plan {
+        command: query.command,
+        root: planned.tree,
+        outputs: planned.outputs,
+        columns,
+        registers: planner.registers,
+        nodes: planner.nodes,
+        subplans: planner.subplans,
+        ctes: planner.ctes,
+        modifies: planner.modifies,
+        relations: planner.relations,
+    })
+}
+
+/// Columns that the query returns.
+pub fn result_columns(query: &Query) -> Arc<[ResultColumn]> {
+    let list = if query.command == CommandType::Select { &query.targets } else { &query.returning };
+    list.iter()
+        .filter(|target| !target.junk)
+        .map(|target| ResultColumn {
+            name: Arc::clone(&target.name),
+            ty: crate::expr::types::type_of(&target.expr),
+            origin_table: target.origin_table,
+            origin_column: target.origin_column,
+        })
+        .collect()
+}
+
+/// A planned (sub)query: its rows are `outputs` over the registers after each `next` of `tree`.
+#[derive(Debug)]
+pub struct Planned {
+    pub tree: PlanTree,
+    pub outputs: Vec<Code>,
+}
+
+pub struct Planner<'a> {
+    pub cx: PlanContext<'a>,
+    pub(crate) levels: Vec<Level>,
+    pub(crate) registers: usize,
+    nodes: usize,
+    pub(crate) subplans: Vec<SubPlan>,
+    pub(crate) ctes: Vec<CtePlan>,
+    /// A statement that writes or locks.
+    pub modifies: bool,
+    relations: Vec<RelationUse>,
+    /// Registers of the values that `Expr::TestValue` means, innermost last.
+    pub(crate) test_values: Vec<usize>,
+    /// Subplans made since the list was last taken: they belong to the node that is being built.
+    pub(crate) fresh_subplans: Vec<usize>,
+    pub(crate) depth: usize,
+}
+
+impl<'a> Planner<'a> {
+    pub fn new(cx: PlanContext<'a>) -> Self {
+        Planner {
+            cx,
+            levels: Vec::new(),
+            registers: 0,
+            nodes: 0,
+            subplans: Vec::new(),
+            ctes: Vec::new(),
+            modifies: false,
+            relations: Vec::new(),
+            test_values: Vec::new(),
+            fresh_subplans: Vec::new(),
+            depth: 0,
+        }
+    }
+
+    /// A new register.
+    pub fn register(&mut self) -> usize {
+        self.registers += 1;
+        self.registers - 1
+    }
+
+    /// `count` consecutive registers; the first one's number.
+    pub fn register_block(&mut self, count: usize) -> usize {
+        let first = self.registers;
+        self.registers += count;
+        first
+    }
+
+    /// Puts a node on its children. Estimates are set by the caller afterwards.
+    pub fn node(&mut self, operator: impl Operator + 'static, children: Vec<PlanTree>) -> PlanTree {
+        self.shared_node(Arc::new(operator), children)
+    }
+
+    pub fn shared_node(&mut self, operator: Arc<dyn Operator>, children: Vec<PlanTree>) -> PlanTree {
+        let number = self.nodes;
+        self.nodes += 1;
+        let (startup_cost, total_cost, rows, width) =
+            children.first().map_or((0.0, 0.01, 1.0, 0), |child| {
+                (child.startup_cost, child.total_cost, child.rows, child.width)
+            });
+        PlanTree {
+            operator,
+            children,
+            number,
+            startup_cost,
+            total_cost,
+            rows,
+            width,
+            subplans: std::mem::take(&mut self.fresh_subplans),
+            ctes: Vec::new(),
+        }
+    }
+
+    /// Notes that the plan touches a table.
+    pub fn uses(&mut self, relation: Oid, usage: Usage) {
+        let rank = |usage: Usage| match usage {
+            Usage::Read => 0,
+            Usage::Lock(_) => 1,
+            Usage::Write => 2,
+        };
+        if usage != Usage::Read {
+            self.modifies = true;
+        }
+        match self.relations.iter_mut().find(|entry| entry.relation == relation) {
+            Some(entry) if rank(entry.usage) >= rank(usage) => {}
+            Some(entry) => entry.usage = usage,
+            None => self.relations.push(RelationUse { relation, usage }),
+        }
+    }
+
+    /// Plans a query one level below the current one.
+    pub fn plan_query(&mut self, query: &Query) -> Result<Planned> {
+        crate::stack::check()?;
+        let depth = self.levels.len();
+        let result = match query.command {
+            CommandType::Select => Err(cairn_types::Error::unsupported("SELECT is")),
+            CommandType::Insert | CommandType::Update | CommandType::Delete => crate::dml::plan(self, query),
+        };
+        self.levels.truncate(depth);
+        result
+    }
+
+    pub fn catalog(&self) -> &'a Arc<Catalog> {
+        self.cx.catalog
+    }
+}
