@@ -27,4 +27,4 @@ pub use cluster::{Cluster, DatabaseInfo, Origin};
 pub use database::Database;
 pub use error::{CancelReason, Conflict, Error};
 pub use ids::FIRST_NORMAL_ID;
-pub use interrupt::Interrupt;
+pub use interrupt::{Interrupt, Sleeping};
