@@ -24,6 +24,7 @@ mod aggregate;
 mod args;
 mod call;
 mod registry;
+pub mod session;
 mod set_returning;
 pub mod system;
 mod text;

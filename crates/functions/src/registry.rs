@@ -32,10 +32,16 @@ const SCALAR_FAMILIES: &[&[(&str, ScalarFn)]] = &[
     crate::integer::BODIES,
     crate::integer::OWN,
     crate::numeric::BODIES,
+    crate::session::BODIES,
     crate::system::BODIES,
 ];
 
-const SET_FAMILIES: &[&[(&str, SetFn)]] = &[crate::datetime::series::BODIES, crate::set_returning::BODIES];
+const SET_FAMILIES: &[&[(&str, SetFn)]] = &[
+    crate::datetime::series::BODIES,
+    crate::session::SET_BODIES,
+    crate::set_returning::BODIES,
+    crate::system::SET_BODIES,
+];
 
 fn scalars() -> &'static HashMap<&'static str, ScalarFn> {
     static TABLE: OnceLock<HashMap<&'static str, ScalarFn>> = OnceLock::new();

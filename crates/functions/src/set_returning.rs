@@ -3,7 +3,9 @@
 //! A body returns a [`RowStream`], which the executor drains row by row: `generate_series(1, 1e9)` under a
 //! LIMIT costs what the LIMIT takes.
 
-use cairn_types::{Datum, Result, Row};
+use std::sync::Arc;
+
+use cairn_types::{Datum, Numeric, Result, Row, bail};
 
 use crate::{Args, Call};
 
@@ -45,6 +47,8 @@ impl RowStream for Rows {
 }
 
 pub const BODIES: &[(&str, SetFn)] = &[
+    ("generate_series_numeric", generate_series_numeric),
+    ("generate_series_step_numeric", generate_series_numeric),
     ("generate_series_int4", generate_series_int4),
     ("generate_series_step_int4", generate_series_int4),
     ("generate_series_int8", generate_series_int8),
@@ -75,7 +79,7 @@ impl RowStream for Series {
 
 fn series(start: i64, stop: i64, step: i64, make: fn(i64) -> Datum) -> Result<Box<dyn RowStream>> {
     if step == 0 {
-        cairn_types::bail!(INVALID_PARAMETER_VALUE, "step size cannot equal zero");
+        bail!(INVALID_PARAMETER_VALUE, "step size cannot equal zero");
     }
     Ok(Box::new(Series { next: Some(start), stop, step, make }))
 }
@@ -89,4 +93,41 @@ fn generate_series_int4(_: &Call<'_>, args: &[Datum]) -> Result<Box<dyn RowStrea
 fn generate_series_int8(_: &Call<'_>, args: &[Datum]) -> Result<Box<dyn RowStream>> {
     let step = if args.len() > 2 { args.int8(2)? } else { 1 };
     series(args.int8(0)?, args.int8(1)?, step, Datum::Int8)
+}
+
+struct NumericSeries {
+    next: Numeric,
+    stop: Numeric,
+    step: Numeric,
+}
+
+impl RowStream for NumericSeries {
+    fn next(&mut self, _: &Call<'_>, row: &mut Row) -> Result<bool> {
+        let over = if self.step.is_negative() { self.next < self.stop } else { self.next > self.stop };
+        if over {
+            return Ok(false);
+        }
+        let following = self.next.add(&self.step)?;
+        let value = std::mem::replace(&mut self.next, following);
+        row.clear();
+        row.push(Datum::Numeric(Arc::new(value)));
+        Ok(true)
+    }
+}
+
+fn generate_series_numeric(_: &Call<'_>, args: &[Datum]) -> Result<Box<dyn RowStream>> {
+    let (start, stop) = (args.numeric(0)?, args.numeric(1)?);
+    let step = if args.len() > 2 { (**args.numeric(2)?).clone() } else { Numeric::ONE };
+    for (value, name) in [(&**start, "start value"), (&**stop, "stop value"), (&step, "step size")] {
+        if value.is_nan() {
+            bail!(INVALID_PARAMETER_VALUE, "{name} cannot be NaN");
+        }
+        if value.is_infinite() {
+            bail!(INVALID_PARAMETER_VALUE, "{name} cannot be infinity");
+        }
+    }
+    if step.is_zero() {
+        bail!(INVALID_PARAMETER_VALUE, "step size cannot equal zero");
+    }
+    Ok(Box::new(NumericSeries { next: (**start).clone(), stop: (**stop).clone(), step }))
 }

@@ -277,12 +277,12 @@ pub fn zone_names() -> Vec<String> {
     database().available().map(|name| name.as_str().to_owned()).collect()
 }
 
-/// Abbreviations of the default set with their offset now and whether they name summer time, for
-/// pg_timezone_abbrevs.
-pub fn abbreviation_names() -> Vec<&'static str> {
-    let mut names: Vec<_> = abbreviations().keys().copied().collect();
-    names.sort_unstable();
-    names
+/// Abbreviations of the default set, and whether each names summer time, for pg_timezone_abbrevs.
+pub fn abbreviation_names() -> Vec<(&'static str, bool)> {
+    include_str!("abbreviations.tsv")
+        .lines()
+        .filter_map(|line| Some((line.split('\t').next()?, line.ends_with("\tdst"))))
+        .collect()
 }
 
 #[cfg(test)]
