@@ -7,8 +7,8 @@
 //! in a bulk load are deleted ([`crate::meta`], pending storages), and the clock moves above the ceiling.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -51,6 +51,16 @@ pub struct Engine {
     clock_reserve: u64,
     /// The ceiling that was found when the directory was opened.
     recovered: Timestamp,
+    sync_observer: OnceLock<SyncObserver>,
+}
+
+/// Told of every [`Engine::sync`]: before it begins, and after it succeeded.
+pub type SyncObserver = Box<dyn Fn(SyncPhase) + Send + Sync>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SyncPhase {
+    Begins,
+    Succeeded,
 }
 
 impl std::fmt::Debug for Engine {
@@ -100,6 +110,7 @@ impl Engine {
             raise_ceiling: Mutex::new(()),
             clock_reserve: engine_options.clock_reserve_micros << crate::timestamp::LOGICAL_BITS,
             recovered: Timestamp::MIN,
+            sync_observer: OnceLock::new(),
         };
         engine.check_format()?;
         engine.delete_pending_storages()?;
@@ -181,7 +192,20 @@ impl Engine {
 
     /// Makes everything durable that was written before the call.
     pub fn sync(&self) -> Result<()> {
-        Ok(self.db.flush_wal(true)?)
+        let observer = self.sync_observer.get();
+        if let Some(observer) = observer {
+            observer(SyncPhase::Begins);
+        }
+        self.db.flush_wal(true)?;
+        if let Some(observer) = observer {
+            observer(SyncPhase::Succeeded);
+        }
+        Ok(())
+    }
+
+    /// For tests that lose what was not synced. The first observer stays.
+    pub fn observe_syncs(&self, observer: SyncObserver) {
+        let _ = self.sync_observer.set(observer);
     }
 
     /// Ends cleanly: the clock may restart right above `newest`, and there is no log to replay.

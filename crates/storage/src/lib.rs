@@ -27,7 +27,7 @@ pub mod value;
 
 pub use clock::{Clock, SystemTime, TimeSource};
 pub use cursor::{Cursor, Direction};
-pub use engine::{Batch, Engine, PointReader, Space, Version};
+pub use engine::{Batch, Engine, PointReader, Space, SyncObserver, SyncPhase, Version};
 pub use error::{Error, Result};
 pub use key::StorageId;
 pub use options::{EngineOptions, Resources};

@@ -22,7 +22,9 @@ mod write_set;
 
 pub use api::*;
 pub use blocking::{WaitWrapper, set_wait_wrapper, while_waiting};
-pub use cairn_storage::{Clock, EngineOptions, Error as StorageError, Resources, SystemTime, TimeSource};
+pub use cairn_storage::{
+    Clock, EngineOptions, Error as StorageError, Resources, SyncPhase, SystemTime, TimeSource,
+};
 pub use cluster::{Cluster, DatabaseInfo, Origin};
 pub use database::Database;
 pub use error::{CancelReason, Conflict, Error};
