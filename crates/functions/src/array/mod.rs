@@ -1,0 +1,88 @@
+//! Functions and operators on arrays (manual, section 9.19).
+
+mod build;
+mod search;
+mod shape;
+
+use std::cmp::Ordering;
+
+use cairn_types::{Datum, Dimension, Error, Result, compare, err, types};
+
+use crate::{Args, ScalarFn, SetFn};
+
+/// Bodies of all files of this folder.
+pub const FAMILIES: &[&[(&str, ScalarFn)]] = &[BODIES, build::BODIES, search::BODIES, shape::BODIES];
+
+pub const SET_BODIES: &[(&str, SetFn)] = shape::SET_BODIES;
+
+/// PostgreSQL's limit on dimensions.
+pub const DIMENSIONS_MAX: usize = 6;
+/// PostgreSQL's limit on elements.
+pub const ELEMENTS_MAX: usize = 134_217_727;
+
+fn order(args: &[Datum]) -> Result<Ordering> {
+    let (a, b) = (args.array(0)?, args.array(1)?);
+    if a.element_type != b.element_type {
+        return Err(err!(DATATYPE_MISMATCH, "cannot compare arrays of different element types"));
+    }
+    Ok(compare::compare_arrays(a, b))
+}
+
+fn record_order(args: &[Datum]) -> Result<Ordering> {
+    let (a, b) = (args.record(0)?, args.record(1)?);
+    if a.values.len() != b.values.len() {
+        return Err(err!(DATATYPE_MISMATCH, "cannot compare record types with different numbers of columns"));
+    }
+    for (index, (left, right)) in a.fields.iter().zip(b.fields.iter()).enumerate() {
+        if left.type_oid != right.type_oid {
+            return Err(err!(
+                DATATYPE_MISMATCH,
+                "cannot compare dissimilar column types at record column {}",
+                index + 1
+            ));
+        }
+    }
+    Ok(compare::compare_records(a, b))
+}
+
+pub const BODIES: &[(&str, ScalarFn)] = &[
+    ("array_eq", |_, a| Ok(Datum::Bool(order(a)?.is_eq()))),
+    ("array_ne", |_, a| Ok(Datum::Bool(order(a)?.is_ne()))),
+    ("array_lt", |_, a| Ok(Datum::Bool(order(a)?.is_lt()))),
+    ("array_le", |_, a| Ok(Datum::Bool(order(a)?.is_le()))),
+    ("array_gt", |_, a| Ok(Datum::Bool(order(a)?.is_gt()))),
+    ("array_ge", |_, a| Ok(Datum::Bool(order(a)?.is_ge()))),
+    ("btarraycmp", |_, a| Ok(Datum::Int4(order(a)? as i32))),
+    ("array_larger", |_, a| Ok(a.any(usize::from(!order(a)?.is_gt())).clone())),
+    ("array_smaller", |_, a| Ok(a.any(usize::from(!order(a)?.is_lt())).clone())),
+    ("record_eq", |_, a| Ok(Datum::Bool(record_order(a)?.is_eq()))),
+    ("record_ne", |_, a| Ok(Datum::Bool(record_order(a)?.is_ne()))),
+    ("record_lt", |_, a| Ok(Datum::Bool(record_order(a)?.is_lt()))),
+    ("record_le", |_, a| Ok(Datum::Bool(record_order(a)?.is_le()))),
+    ("record_gt", |_, a| Ok(Datum::Bool(record_order(a)?.is_gt()))),
+    ("record_ge", |_, a| Ok(Datum::Bool(record_order(a)?.is_ge()))),
+    ("btrecordcmp", |_, a| Ok(Datum::Int4(record_order(a)? as i32))),
+];
+
+/// Elements compare as `char(n)`.
+fn blank_padded(element_type: u32) -> bool {
+    element_type == types::BPCHAR
+}
+
+/// Equality of elements; null equals nothing but null.
+fn same(a: &Datum, b: &Datum, element_type: u32) -> bool {
+    compare::equal(a, b, blank_padded(element_type))
+}
+
+fn subscript_error(message: &str) -> Error {
+    err!(ARRAY_SUBSCRIPT_ERROR, "{message}")
+}
+
+fn too_many_elements() -> Error {
+    err!(PROGRAM_LIMIT_EXCEEDED, "array size exceeds the maximum allowed ({ELEMENTS_MAX})")
+}
+
+/// The upper bound of a dimension.
+fn upper_bound(dimension: &Dimension) -> i64 {
+    i64::from(dimension.lower_bound) + dimension.length as i64 - 1
+}
