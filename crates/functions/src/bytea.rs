@@ -6,7 +6,7 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use cairn_types::{Datum, Error, Result, bail, err, io};
 use sha2::Digest;
 
-use crate::text::int4;
+use crate::string::int4;
 use crate::{Args, Call, ScalarFn};
 
 fn bytea(bytes: impl Into<std::sync::Arc<[u8]>>) -> Datum {
@@ -200,7 +200,8 @@ fn decode_base64(text: &str) -> Result<Vec<u8>> {
             .with_decode_padding_mode(DecodePaddingMode::RequireCanonical),
     );
     let compact: String = text.chars().filter(|c| !matches!(c, ' ' | '\t' | '\n' | '\r')).collect();
-    if let Some(bad) = compact.chars().find(|c| !(c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '='))) {
+    if let Some(bad) = compact.chars().find(|c| !(c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=')))
+    {
         bail!(INVALID_PARAMETER_VALUE, "invalid symbol \"{bad}\" found while decoding base64 sequence");
     }
     LENIENT.decode(&compact).map_err(|error| match error {
@@ -220,7 +221,8 @@ enum Encoding {
 }
 
 fn encoding(name: &str, role: &str) -> Result<Encoding> {
-    let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
+    let plain: String =
+        name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
     match plain.as_str() {
         "utf8" | "unicode" => Ok(Encoding::Utf8),
         "latin1" | "iso88591" => Ok(Encoding::Latin1),
@@ -260,7 +262,8 @@ fn from_encoding(bytes: &[u8], name: &str) -> Result<String> {
                 let bad = &bytes[error.valid_up_to()..];
                 // As many bytes as the first one announces.
                 let announced = (bad[0].leading_ones() as usize).clamp(1, 4).min(bad.len());
-                let shown: Vec<String> = bad[..announced].iter().map(|byte| format!("0x{byte:02x}")).collect();
+                let shown: Vec<String> =
+                    bad[..announced].iter().map(|byte| format!("0x{byte:02x}")).collect();
                 bail!(
                     CHARACTER_NOT_IN_REPERTOIRE,
                     "invalid byte sequence for encoding \"UTF8\": {}",

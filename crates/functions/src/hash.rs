@@ -57,7 +57,9 @@ fn hash_bytes(bytes: &[u8], seed: u64) -> u64 {
         mixer.mix();
     }
     let word = |chunk: &[u8], at: usize| {
-        (0..4).fold(0u32, |word, byte| word | u32::from(chunk.get(at + byte).copied().unwrap_or(0)) << (8 * byte))
+        (0..4).fold(0u32, |word, byte| {
+            word | u32::from(chunk.get(at + byte).copied().unwrap_or(0)) << (8 * byte)
+        })
     };
     let mut chunks = bytes.chunks_exact(12);
     for chunk in &mut chunks {
@@ -118,7 +120,9 @@ fn hash_datum(value: &Datum, type_oid: u32, seed: u64) -> Result<u64> {
         Datum::UInt8(value) => hash_int8(*value as i64, seed),
         Datum::Float4(value) => hash_float(f64::from(*value), seed),
         Datum::Float8(value) => hash_float(*value, seed),
-        Datum::Text(text) if type_oid == types::BPCHAR => hash_bytes(text.trim_end_matches(' ').as_bytes(), seed),
+        Datum::Text(text) if type_oid == types::BPCHAR => {
+            hash_bytes(text.trim_end_matches(' ').as_bytes(), seed)
+        }
         Datum::Text(text) => hash_bytes(text.as_bytes(), seed),
         Datum::Bytea(bytes) => hash_bytes(bytes, seed),
         Datum::Uuid(bytes) => hash_bytes(bytes, seed),

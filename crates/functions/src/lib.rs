@@ -29,12 +29,18 @@ mod set_returning;
 pub mod system;
 mod text;
 
+pub mod array;
 mod boolean;
+mod bytea;
 mod compare;
 pub mod datetime;
 mod float;
+mod hash;
 mod integer;
 mod numeric;
+pub mod regex;
+pub mod string;
+mod uuid;
 
 pub use aggregate::{Accumulator, Aggregate, AggregateRow, aggregate};
 pub use args::Args;

@@ -12,7 +12,12 @@ pub type ScalarFn = fn(&Call<'_>, &[Datum]) -> Result<Datum>;
 
 /// The tables of all families. A name that occurs twice is a bug, which a test finds.
 const SCALAR_FAMILIES: &[&[(&str, ScalarFn)]] = &[
+    crate::array::BODIES,
+    crate::array::build::BODIES,
+    crate::array::search::BODIES,
+    crate::array::shape::BODIES,
     crate::boolean::BODIES,
+    crate::bytea::BODIES,
     crate::compare::BODIES,
     crate::compare::FLOATS_AND_TIMETZ,
     crate::compare::LARGER_SMALLER,
@@ -28,12 +33,22 @@ const SCALAR_FAMILIES: &[&[(&str, ScalarFn)]] = &[
     crate::datetime::zone::BODIES,
     crate::float::ARITHMETIC,
     crate::float::BODIES,
+    crate::hash::BODIES,
     crate::integer::ARITHMETIC,
     crate::integer::BODIES,
     crate::integer::OWN,
     crate::numeric::BODIES,
     crate::session::BODIES,
+    crate::regex::BODIES,
+    crate::string::BODIES,
+    crate::string::case::BODIES,
+    crate::string::cut::BODIES,
+    crate::string::format::BODIES,
+    crate::string::like::BODIES,
+    crate::string::quote::BODIES,
+    crate::string::split::BODIES,
     crate::system::BODIES,
+    crate::uuid::BODIES,
 ];
 
 const SET_FAMILIES: &[&[(&str, SetFn)]] = &[
@@ -41,6 +56,9 @@ const SET_FAMILIES: &[&[(&str, SetFn)]] = &[
     crate::session::SET_BODIES,
     crate::set_returning::BODIES,
     crate::system::SET_BODIES,
+    crate::array::shape::SET_BODIES,
+    crate::regex::SET_BODIES,
+    crate::string::split::SET_BODIES,
 ];
 
 fn scalars() -> &'static HashMap<&'static str, ScalarFn> {

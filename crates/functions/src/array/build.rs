@@ -88,7 +88,9 @@ fn concatenate(a: &Arc<Array>, b: &Arc<Array>) -> Result<Datum> {
     } else if count_a == count_b + 1 || count_b == count_a + 1 {
         let (outer, inner) = if count_a > count_b { (a, b) } else { (b, a) };
         if lengths(&outer.dimensions[1..]) != lengths(&inner.dimensions) {
-            return Err(incompatible("Arrays with differing dimensions are not compatible for concatenation."));
+            return Err(incompatible(
+                "Arrays with differing dimensions are not compatible for concatenation.",
+            ));
         }
         let mut dimensions = outer.dimensions.clone();
         dimensions[0].length += 1;
@@ -144,7 +146,8 @@ fn fill(call: &Call<'_>, args: &[Datum]) -> Result<Datum> {
     let mut dimensions = Vec::with_capacity(lengths.len());
     for (length, lower_bound) in lengths.iter().zip(bounds) {
         let length = usize::try_from(*length).map_err(|_| too_many_elements())?;
-        count = count.checked_mul(length).filter(|count| *count <= ELEMENTS_MAX).ok_or_else(too_many_elements)?;
+        count =
+            count.checked_mul(length).filter(|count| *count <= ELEMENTS_MAX).ok_or_else(too_many_elements)?;
         if i64::from(lower_bound) + length as i64 > i64::from(i32::MAX) {
             bail!(PROGRAM_LIMIT_EXCEEDED, "array lower bound is too large: {lower_bound}");
         }

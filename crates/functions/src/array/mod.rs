@@ -1,19 +1,14 @@
 //! Functions and operators on arrays (manual, section 9.19).
 
-mod build;
-mod search;
-mod shape;
+pub(crate) mod build;
+pub(crate) mod search;
+pub(crate) mod shape;
 
 use std::cmp::Ordering;
 
 use cairn_types::{Datum, Dimension, Error, Result, compare, err, types};
 
-use crate::{Args, ScalarFn, SetFn};
-
-/// Bodies of all files of this folder.
-pub const FAMILIES: &[&[(&str, ScalarFn)]] = &[BODIES, build::BODIES, search::BODIES, shape::BODIES];
-
-pub const SET_BODIES: &[(&str, SetFn)] = shape::SET_BODIES;
+use crate::{Args, ScalarFn};
 
 /// PostgreSQL's limit on dimensions.
 pub const DIMENSIONS_MAX: usize = 6;

@@ -20,8 +20,13 @@ pub const BODIES: &[(&str, ScalarFn)] = &[
             return Ok(Datum::Null);
         }
         let array = a.array(0)?;
-        let lower_bound = one_dimensional(array, "searching for elements in multidimensional arrays is not supported")?;
-        let found = array.elements.iter().enumerate().filter(|(_, element)| same(element, a.any(1), array.element_type));
+        let lower_bound =
+            one_dimensional(array, "searching for elements in multidimensional arrays is not supported")?;
+        let found = array
+            .elements
+            .iter()
+            .enumerate()
+            .filter(|(_, element)| same(element, a.any(1), array.element_type));
         let subscripts = found.map(|(index, _)| Datum::Int4(lower_bound + index as i32)).collect();
         Ok(Datum::Array(Arc::new(Array::from_elements(types::INT4, subscripts))))
     }),
@@ -36,8 +41,12 @@ pub const BODIES: &[(&str, ScalarFn)] = &[
                 "removing elements from multidimensional arrays is not supported"
             ));
         }
-        let kept: Vec<Datum> =
-            array.elements.iter().filter(|element| !same(element, a.any(1), array.element_type)).cloned().collect();
+        let kept: Vec<Datum> = array
+            .elements
+            .iter()
+            .filter(|element| !same(element, a.any(1), array.element_type))
+            .cloned()
+            .collect();
         if kept.len() == array.elements.len() {
             return Ok(Datum::Array(array.clone()));
         }
@@ -69,7 +78,7 @@ pub const BODIES: &[(&str, ScalarFn)] = &[
         }
         let padded = blank_padded(thresholds.element_type);
         let bucket = thresholds.elements.partition_point(|t| compare::compare(t, operand, padded).is_le());
-        crate::text::int4(bucket)
+        crate::string::int4(bucket)
     }),
 ];
 
@@ -87,7 +96,8 @@ fn position(args: &[Datum]) -> Result<Datum> {
         return Ok(Datum::Null);
     }
     let array = args.array(0)?;
-    let lower_bound = one_dimensional(array, "searching for elements in multidimensional arrays is not supported")?;
+    let lower_bound =
+        one_dimensional(array, "searching for elements in multidimensional arrays is not supported")?;
     let mut skip = 0;
     if args.len() > 2 {
         if args.is_null(2) {
@@ -150,9 +160,10 @@ fn contains(array: &Array, wanted: &Array) -> Result<bool> {
         return Ok(false);
     }
     if array.elements.len() * wanted.elements.len() <= PAIRS_MAX {
-        return Ok(wanted.elements.iter().all(|value| {
-            array.elements.iter().any(|have| same(have, value, array.element_type))
-        }));
+        return Ok(wanted
+            .elements
+            .iter()
+            .all(|value| array.elements.iter().any(|have| same(have, value, array.element_type))));
     }
     let set = ElementSet::of(array);
     Ok(wanted.elements.iter().all(|value| set.has(value)))
@@ -162,9 +173,11 @@ fn overlap(a: &Array, b: &Array) -> Result<bool> {
     check_types(a, b)?;
     let present = |value: &&Datum| !value.is_null();
     if a.elements.len() * b.elements.len() <= PAIRS_MAX {
-        return Ok(b.elements.iter().filter(present).any(|value| {
-            a.elements.iter().any(|have| same(have, value, a.element_type))
-        }));
+        return Ok(b
+            .elements
+            .iter()
+            .filter(present)
+            .any(|value| a.elements.iter().any(|have| same(have, value, a.element_type))));
     }
     let set = ElementSet::of(a);
     Ok(b.elements.iter().filter(present).any(|value| set.has(value)))

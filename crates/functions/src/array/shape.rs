@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cairn_types::{Array, Datum, Dimension, Result, bail};
 
 use super::upper_bound;
-use crate::text::int4;
+use crate::string::int4;
 use crate::{Args, Call, RowStream, Rows, ScalarFn, SetFn};
 
 /// The dimension of this number, counted from 1.
@@ -41,7 +41,7 @@ pub const BODIES: &[(&str, ScalarFn)] = &[
         let (array, count) = (a.array(0)?, a.int4(1)?);
         let length = array.dimensions.first().map_or(0, |d| d.length);
         let Some(kept) = usize::try_from(count).ok().and_then(|count| length.checked_sub(count)) else {
-            bail!(ARRAY_ELEMENT_ERROR, "number of elements to trim must be between 0 and {length}");
+            bail!(ARRAY_SUBSCRIPT_ERROR, "number of elements to trim must be between 0 and {length}");
         };
         if kept == 0 {
             return Ok(Datum::Array(Arc::new(Array::from_elements(array.element_type, Vec::new()))));
@@ -84,5 +84,9 @@ fn subscripts(args: &[Datum], reverse: bool) -> Result<Box<dyn RowStream>> {
     };
     let bounds = i64::from(dimension.lower_bound)..=upper_bound(dimension);
     let subscript = |value: i64| Datum::Int4(value as i32);
-    Ok(if reverse { Rows::of_values(bounds.rev().map(subscript)) } else { Rows::of_values(bounds.map(subscript)) })
+    Ok(if reverse {
+        Rows::of_values(bounds.rev().map(subscript))
+    } else {
+        Rows::of_values(bounds.map(subscript))
+    })
 }

@@ -7,7 +7,7 @@ use cairn_types::{Array, Datum, Error, Result, Text, err, types};
 
 use super::similar::similar_to_regex;
 use super::{Flags, Match, Regex, compiled, find_all};
-use crate::text::int4;
+use crate::string::int4;
 use crate::{Args, Call, RowStream, Rows, ScalarFn, SetFn};
 
 const IGNORE_CASE: Flags = Flags {
@@ -154,7 +154,8 @@ fn regexp_matches(_: &Call<'_>, args: &[Datum]) -> Result<Box<dyn RowStream>> {
     let (flags, global) = if args.len() > 2 { Flags::parse(args.str(2)?)? } else { Default::default() };
     let text = args.str(0)?;
     let regex = compiled(args.str(1)?, flags)?;
-    let found = if global { find_all(&regex, text, 0)? } else { regex.find_at(text, 0)?.into_iter().collect() };
+    let found =
+        if global { find_all(&regex, text, 0)? } else { regex.find_at(text, 0)?.into_iter().collect() };
     Ok(Rows::of_values(found.iter().map(|found| match_array(text, found)).collect::<Vec<_>>()))
 }
 
@@ -226,7 +227,8 @@ fn replace(text: &Text, regex: &Regex, replacement: &str, from: usize, n: i32) -
             break;
         };
         number += 1;
-        at = if found.end() > found.start() { found.end() } else { super::after_character(text, found.end()) };
+        at =
+            if found.end() > found.start() { found.end() } else { super::after_character(text, found.end()) };
         if n != 0 && number != n {
             continue;
         }

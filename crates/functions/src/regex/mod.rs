@@ -116,7 +116,9 @@ const COMPILED_BYTES_MAX: usize = 10 << 20;
 impl Regex {
     fn compile(pattern: &str, flags: Flags) -> Result<Regex> {
         let translated = translate::translate(pattern, flags)?;
-        let too_big = || err!(INVALID_REGULAR_EXPRESSION, "invalid regular expression: regular expression is too complex");
+        let too_big = || {
+            err!(INVALID_REGULAR_EXPRESSION, "invalid regular expression: regular expression is too complex")
+        };
         if translated.backtracking {
             let regex = fancy_regex::RegexBuilder::new(&translated.pattern)
                 .delegate_size_limit(COMPILED_BYTES_MAX)
@@ -169,7 +171,8 @@ impl Regex {
     pub fn find_at(&self, text: &str, from: usize) -> Result<Option<Match>> {
         match &self.engine {
             Engine::Backtracking(regex) => {
-                let Some(captures) = regex.captures_from_pos(text, from).map_err(|error| failed(&error))? else {
+                let Some(captures) = regex.captures_from_pos(text, from).map_err(|error| failed(&error))?
+                else {
                     return Ok(None);
                 };
                 let groups = (0..captures.len())
@@ -182,10 +185,8 @@ impl Regex {
                     return Ok(None);
                 };
                 let start = first.start();
-                let end = end
-                    .as_ref()
-                    .and_then(|dfa| self.preferred_end(dfa, text, start))
-                    .unwrap_or(first.end());
+                let end =
+                    end.as_ref().and_then(|dfa| self.preferred_end(dfa, text, start)).unwrap_or(first.end());
                 if self.groups == 0 {
                     return Ok(Some(Match { groups: vec![Some((start, end))] }));
                 }

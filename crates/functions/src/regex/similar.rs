@@ -2,7 +2,7 @@
 
 use cairn_types::{Result, err};
 
-use crate::text::invalid_escape_string;
+use crate::string::invalid_escape_string;
 
 /// The regular expression for a SIMILAR TO pattern; `escape` is the escape string, empty for none.
 pub fn similar_to_regex(pattern: &str, escape: &str) -> Result<String> {

@@ -565,9 +565,9 @@ impl Parser {
                 let mut characters = name.chars();
                 match (characters.next(), characters.next()) {
                     (Some(single), None) => Ok(Some(single)),
-                    _ => collating_element(&name)
-                        .map(Some)
-                        .ok_or_else(|| invalid("invalid collating element")),
+                    _ => {
+                        collating_element(&name).map(Some).ok_or_else(|| invalid("invalid collating element"))
+                    }
                 }
             }
             ('\\', _) => {

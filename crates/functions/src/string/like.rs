@@ -27,7 +27,8 @@ fn ends_with_escape() -> Error {
 }
 
 pub(crate) fn invalid_escape_string() -> Error {
-    err!(INVALID_ESCAPE_SEQUENCE, "invalid escape string").hint("Escape string must be empty or one character.")
+    err!(INVALID_ESCAPE_SEQUENCE, "invalid escape string")
+        .hint("Escape string must be empty or one character.")
 }
 
 /// `text LIKE pattern`, the escape character being a backslash. Errors: 22025.

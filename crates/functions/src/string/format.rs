@@ -27,7 +27,8 @@ fn format(call: &Call<'_>, args: &[Datum]) -> Result<Datum> {
         return Ok(Datum::Null);
     }
     let template = args.str(0)?;
-    let values = if args.len() > 1 { variadic_arguments(call, args, 1)?.unwrap_or_default() } else { Vec::new() };
+    let values =
+        if args.len() > 1 { variadic_arguments(call, args, 1)?.unwrap_or_default() } else { Vec::new() };
     let mut next_argument = 0usize;
     let mut out = String::with_capacity(template.len() + 16);
     let mut rest = template;
@@ -47,7 +48,10 @@ fn format(call: &Call<'_>, args: &[Datum]) -> Result<Datum> {
                 None => next_argument,
             };
             next_argument = index + 1;
-            values.get(index).copied().ok_or_else(|| err!(INVALID_PARAMETER_VALUE, "too few arguments for format()"))
+            values
+                .get(index)
+                .copied()
+                .ok_or_else(|| err!(INVALID_PARAMETER_VALUE, "too few arguments for format()"))
         };
         let mut left = directive.left;
         let width = match directive.width {
@@ -115,7 +119,8 @@ fn digits(text: &str) -> Result<(Option<i32>, &str)> {
     if end == 0 {
         return Ok((None, text));
     }
-    let number = text[..end].parse::<i32>().map_err(|_| err!(NUMERIC_VALUE_OUT_OF_RANGE, "number is out of range"))?;
+    let number =
+        text[..end].parse::<i32>().map_err(|_| err!(NUMERIC_VALUE_OUT_OF_RANGE, "number is out of range"))?;
     let rest = &text[end..];
     if rest.is_empty() { Err(unterminated()) } else { Ok((Some(number), rest)) }
 }

@@ -20,7 +20,8 @@ pub const BODIES: &[(&str, ScalarFn)] = &[
     }),
 ];
 
-pub const SET_BODIES: &[(&str, SetFn)] = &[("text_to_table", text_to_table), ("text_to_table_null", text_to_table)];
+pub const SET_BODIES: &[(&str, SetFn)] =
+    &[("text_to_table", text_to_table), ("text_to_table_null", text_to_table)];
 
 fn split_part(text: &str, separator: &str, field: i32) -> Result<Datum> {
     if field == 0 {

@@ -3,12 +3,12 @@
 //! Positions and lengths count characters, from 1. `char(n)` comes blank-padded; what PostgreSQL's bodies take as
 //! `bpchar` ignores the padding, what they take as `text` has lost it in a cast.
 
-mod case;
-mod cut;
-mod format;
-mod like;
-mod quote;
-mod split;
+pub(crate) mod case;
+pub(crate) mod cut;
+pub(crate) mod format;
+pub(crate) mod like;
+pub(crate) mod quote;
+pub(crate) mod split;
 
 pub(crate) use like::invalid_escape_string;
 pub use like::{LikePattern, like};
@@ -17,12 +17,6 @@ pub use quote::{quote_identifier, quote_literal};
 use cairn_types::{Datum, Error, Result, Text, bail, err, io};
 
 use crate::{Args, Call, ScalarFn};
-
-/// Bodies of all files of this folder.
-pub const FAMILIES: &[&[(&str, ScalarFn)]] =
-    &[BODIES, case::BODIES, cut::BODIES, format::BODIES, like::BODIES, quote::BODIES, split::BODIES];
-
-pub const SET_BODIES: &[(&str, crate::SetFn)] = split::SET_BODIES;
 
 /// PostgreSQL's largest value, 1 GB less a header.
 const BYTES_MAX: usize = 0x3fff_fff8;
@@ -102,7 +96,6 @@ pub const BODIES: &[(&str, ScalarFn)] = &[
     ("char_text", |_, a| Ok(char_text(a.char(0)?))),
     ("char_bpchar", |_, a| Ok(char_text(a.char(0)?))),
     ("text_char", |_, a| Ok(Datum::Char(io::parse_char(a.str(0)?)))),
-    ("booltext", |_, a| Ok(Datum::text(if a.bool(0)? { "true" } else { "false" }))),
     ("nameconcatoid", |_, a| {
         let suffix = format!("_{}", a.oid(1)?);
         let mut name = a.str(0)?;
@@ -127,7 +120,8 @@ pub const BODIES: &[(&str, ScalarFn)] = &[
 ];
 
 fn encoding_number(name: &str) -> Option<i32> {
-    let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
+    let plain: String =
+        name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
     match plain.as_str() {
         "sqlascii" => Some(0),
         "utf8" | "unicode" => Some(6),
@@ -229,9 +223,10 @@ fn overlay(text: &str, replacement: &str, start: i32, length: i32) -> Result<Dat
 
 /// Resolves `\XXXX`, `\+XXXXXX`, `\uXXXX` and `\UXXXXXXXX`.
 fn unistr(text: &str) -> Result<Datum> {
-    let invalid = || err!(SYNTAX_ERROR, "invalid Unicode escape").hint(
-        "Unicode escapes must be \\XXXX, \\+XXXXXX, \\uXXXX, or \\UXXXXXXXX.",
-    );
+    let invalid = || {
+        err!(SYNTAX_ERROR, "invalid Unicode escape")
+            .hint("Unicode escapes must be \\XXXX, \\+XXXXXX, \\uXXXX, or \\UXXXXXXXX.")
+    };
     let mut out = String::with_capacity(text.len());
     let mut high: Option<u32> = None;
     let mut rest = text;
