@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use cairn_txn::locks::{LockManager, LockOwner};
 use cairn_txn::{
-    CancelReason, Error, Interrupt, LockOutcome, LockScope, LockTag, RowLockMode, SessionHandle, TableLockMode,
-    WaitPolicy,
+    CancelReason, Error, Interrupt, LockOutcome, LockScope, LockTag, RowLockMode, SessionHandle,
+    TableLockMode, WaitPolicy,
 };
 use shuttle::sync::Arc;
 use shuttle::sync::atomic::{AtomicUsize, Ordering};
@@ -160,7 +160,8 @@ fn table_locks() {
         || {
             let manager = Arc::new(LockManager::new());
             let tag = LockTag::Object { class: 1259, object: 1 };
-            let modes = [TableLockMode::AccessShare, TableLockMode::RowExclusive, TableLockMode::AccessExclusive];
+            let modes =
+                [TableLockMode::AccessShare, TableLockMode::RowExclusive, TableLockMode::AccessExclusive];
             let threads: Vec<_> = modes
                 .into_iter()
                 .enumerate()
@@ -169,7 +170,9 @@ fn table_locks() {
                     thread::spawn(move || {
                         let owner = LockOwner::new(session(number as i32), number as u64);
                         let scope = LockScope::Transaction;
-                        manager.lock_object(&owner, tag, TableLockMode::AccessShare, scope, WaitPolicy::Skip).unwrap();
+                        manager
+                            .lock_object(&owner, tag, TableLockMode::AccessShare, scope, WaitPolicy::Skip)
+                            .unwrap();
                         let granted = manager.lock_object(&owner, tag, mode, scope, BLOCK);
                         assert!(matches!(granted, Ok(_) | Err(Error::Deadlock { .. })));
                         manager.release_all(&owner);

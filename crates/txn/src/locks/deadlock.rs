@@ -42,7 +42,9 @@ pub(super) enum Verdict {
     Wait,
     /// The request got its lock, or others got theirs, by a change in some queue's order; they are to be woken.
     Reordered(Vec<Arc<Waiter>>),
-    Deadlock { detail: String },
+    Deadlock {
+        detail: String,
+    },
 }
 
 /// How many queue changes one solution may consist of, and how many are tried in all.

@@ -175,7 +175,13 @@ impl LockManager {
         }
     }
 
-    fn lock_for(&self, owner: &LockOwner, key: KeyRef<'_>, mode: Mode, wait: WaitPolicy) -> Result<LockOutcome> {
+    fn lock_for(
+        &self,
+        owner: &LockOwner,
+        key: KeyRef<'_>,
+        mode: Mode,
+        wait: WaitPolicy,
+    ) -> Result<LockOutcome> {
         let locked = self.lock(&owner.session, owner.agent, key, mode, wait)?;
         if let Some(acquired) = locked.acquired {
             owner.acquired.lock().push(acquired);
@@ -183,7 +189,13 @@ impl LockManager {
         Ok(locked.outcome)
     }
 
-    fn lock_session(&self, owner: &LockOwner, tag: LockTag, mode: Mode, wait: WaitPolicy) -> Result<LockOutcome> {
+    fn lock_session(
+        &self,
+        owner: &LockOwner,
+        tag: LockTag,
+        mode: Mode,
+        wait: WaitPolicy,
+    ) -> Result<LockOutcome> {
         let agent = Agent { number: SESSION_SCOPE, ..owner.agent };
         let locked = self.lock(&owner.session, agent, KeyRef::Object(tag), mode, wait)?;
         if locked.outcome != LockOutcome::Skipped {

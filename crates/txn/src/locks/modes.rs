@@ -132,7 +132,10 @@ mod tests {
         modes
             .iter()
             .map(|a| {
-                modes.iter().map(|b| if a.conflicts().intersects(ModeSet::of(*b)) { 'x' } else { '.' }).collect()
+                modes
+                    .iter()
+                    .map(|b| if a.conflicts().intersects(ModeSet::of(*b)) { 'x' } else { '.' })
+                    .collect()
             })
             .collect()
     }
@@ -141,9 +144,8 @@ mod tests {
     #[test]
     fn conflict_tables() {
         assert_eq!(table(&ROW.map(Mode::of_row)), ["...x", "..xx", ".xxx", "xxxx"]);
-        let expected = [
-            ".......x", "......xx", "....xxxx", "...xxxxx", "..xx.xxx", "..xxxxxx", ".xxxxxxx", "xxxxxxxx",
-        ];
+        let expected =
+            [".......x", "......xx", "....xxxx", "...xxxxx", "..xx.xxx", "..xxxxxx", ".xxxxxxx", "xxxxxxxx"];
         assert_eq!(table(&TABLE.map(Mode::of_table)), expected);
     }
 

@@ -103,7 +103,9 @@ pub(super) enum Attempt {
     AlreadyHeld,
     Granted,
     /// It has to wait, at this place of the queue.
-    Blocked { place: usize },
+    Blocked {
+        place: usize,
+    },
 }
 
 #[derive(Debug, Default)]
@@ -144,7 +146,10 @@ impl LockState {
         }
         let place = self.place(own);
         let ahead = self.waiters.iter().take(place);
-        if blocked || ahead.filter(|w| !w.agent.is_one_with(&agent, mode)).any(|w| ModeSet::of(w.mode).intersects(conflicts))
+        if blocked
+            || ahead
+                .filter(|w| !w.agent.is_one_with(&agent, mode))
+                .any(|w| ModeSet::of(w.mode).intersects(conflicts))
         {
             return Attempt::Blocked { place };
         }

@@ -31,7 +31,8 @@ impl Actor {
         let session = session(number as i32);
         let owner = LockOwner::new(session.clone(), number);
         let manager = manager.clone();
-        let (orders, inbox) = mpsc::channel::<Box<dyn FnOnce(&LockManager, &LockOwner) -> Result<LockOutcome> + Send>>();
+        let (orders, inbox) =
+            mpsc::channel::<Box<dyn FnOnce(&LockManager, &LockOwner) -> Result<LockOutcome> + Send>>();
         let (outbox, answers) = mpsc::channel();
         thread::spawn(move || {
             for order in inbox {
@@ -59,7 +60,8 @@ impl Actor {
 
     fn begin_table(&self, object: u32, mode: TableLockMode) {
         let tag = LockTag::Object { class: 1259, object };
-        let order = move |m: &LockManager, o: &LockOwner| m.lock_object(o, tag, mode, LockScope::Transaction, BLOCK);
+        let order =
+            move |m: &LockManager, o: &LockOwner| m.lock_object(o, tag, mode, LockScope::Transaction, BLOCK);
         self.orders.send(Box::new(order)).unwrap();
     }
 
@@ -101,7 +103,8 @@ fn every_pair_of_modes_waits_or_not_as_the_manual_says() {
             let manager = LockManager::new();
             let (a, b) = (owner(1), owner(2));
             assert_eq!(manager.lock_row(&a, b"k", held, BLOCK).unwrap(), GRANTED);
-            let conflict = Mode::of_row(held).conflicts().intersects(modes::ModeSet::of(Mode::of_row(wanted)));
+            let conflict =
+                Mode::of_row(held).conflicts().intersects(modes::ModeSet::of(Mode::of_row(wanted)));
             let expected = if conflict { LockOutcome::Skipped } else { GRANTED };
             assert_eq!(manager.lock_row(&b, b"k", wanted, WaitPolicy::Skip).unwrap(), expected);
             assert_eq!(manager.lock_row(&b, b"k", wanted, WaitPolicy::Error).is_err(), conflict);
@@ -198,9 +201,14 @@ fn a_circle_of_five_over_rows_and_tables() {
     }
     actors[3].begin_table(7, TableLockMode::AccessShare);
     until_waiting(&manager, 4);
-    let Err(Error::Deadlock { detail }) = actors[4].row("a", RowLockMode::KeyShare) else { panic!("a deadlock") };
+    let Err(Error::Deadlock { detail }) = actors[4].row("a", RowLockMode::KeyShare) else {
+        panic!("a deadlock")
+    };
     assert_eq!(detail.lines().count(), 5);
-    assert!(detail.contains("Process 4 waits for AccessShareLock on relation 7; blocked by process 5."), "{detail}");
+    assert!(
+        detail.contains("Process 4 waits for AccessShareLock on relation 7; blocked by process 5."),
+        "{detail}"
+    );
     assert_eq!(actors[3].answer().unwrap(), WAITED);
 }
 
@@ -233,11 +241,17 @@ fn savepoints_give_back_locks_and_undo_upgrades() {
     let mark = manager.savepoint(&a);
     manager.lock_row(&a, b"k", RowLockMode::Update, BLOCK).unwrap();
     manager.lock_row(&a, b"other", RowLockMode::Update, BLOCK).unwrap();
-    assert_eq!(manager.lock_row(&b, b"k", RowLockMode::Share, WaitPolicy::Skip).unwrap(), LockOutcome::Skipped);
+    assert_eq!(
+        manager.lock_row(&b, b"k", RowLockMode::Share, WaitPolicy::Skip).unwrap(),
+        LockOutcome::Skipped
+    );
     manager.rollback_to(&a, mark);
     manager.lock_row(&b, b"other", RowLockMode::Update, WaitPolicy::Error).unwrap();
     manager.lock_row(&b, b"k", RowLockMode::NoKeyUpdate, WaitPolicy::Error).unwrap();
-    assert!(manager.lock_row(&b, b"k", RowLockMode::Update, WaitPolicy::Error).is_err(), "the key share stays");
+    assert!(
+        manager.lock_row(&b, b"k", RowLockMode::Update, WaitPolicy::Error).is_err(),
+        "the key share stays"
+    );
 }
 
 #[test]
@@ -252,7 +266,8 @@ fn session_locks_are_counted_and_survive_the_transaction() {
     take(LockScope::Session);
     take(LockScope::Transaction);
     let blocked = || {
-        let outcome = manager.lock_object(&b, tag, exclusive, LockScope::Transaction, WaitPolicy::Skip).unwrap();
+        let outcome =
+            manager.lock_object(&b, tag, exclusive, LockScope::Transaction, WaitPolicy::Skip).unwrap();
         outcome == LockOutcome::Skipped
     };
     assert!(blocked());
@@ -375,7 +390,9 @@ fn a_hot_row_goes_round() {
                     }
                     // Let the others queue up before it is passed on.
                     for _ in 0..1000 {
-                        if manager.list().iter().filter(|lock| !lock.granted).count() == SESSIONS - 1 || round >= 40 {
+                        if manager.list().iter().filter(|lock| !lock.granted).count() == SESSIONS - 1
+                            || round >= 40
+                        {
                             break;
                         }
                         thread::yield_now();
