@@ -111,6 +111,13 @@ pub struct Query {
     pub set_operation: Option<Box<SetOperation>>,
 }
 
+impl Query {
+    /// The target list that a client or an outer query sees: the select list, or RETURNING. May hold junk entries.
+    pub fn output(&self) -> &[TargetEntry] {
+        if self.command == CommandType::Select { &self.targets } else { &self.returning }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overriding {
     None,
