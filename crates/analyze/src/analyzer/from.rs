@@ -25,22 +25,25 @@ struct FromItem {
 impl Analyzer<'_> {
     /// Analyzes a FROM list into the level's scope; gives the join tree.
     pub(crate) fn from_clause(&mut self, items: &[Node]) -> Result<Vec<JoinTree>> {
+        // For the items to the right, names are there only LATERALly until FROM is done.
+        let trees = self.from_clause_beside(items)?;
+        for name in &mut self.level().namespace {
+            name.lateral_only = false;
+            name.lateral_ok = true;
+        }
+        Ok(trees)
+    }
+
+    /// [`Self::from_clause`] beside items that are in scope already and keep what LATERAL may see of them.
+    pub(crate) fn from_clause_beside(&mut self, items: &[Node]) -> Result<Vec<JoinTree>> {
         let mut trees = Vec::with_capacity(items.len());
         for node in items {
             let item = self.from_item(inner(node)?)?;
             self.check_conflicts(&item.namespace)?;
-            // For the items to the right, these names are there only LATERALly until FROM is done.
-            let level = self.level();
-            for mut name in item.namespace {
-                name.lateral_only = true;
-                name.lateral_ok = true;
-                level.namespace.push(name);
+            for name in item.namespace {
+                self.level().namespace.push(NamespaceItem { lateral_only: true, lateral_ok: true, ..name });
             }
             trees.push(item.tree);
-        }
-        for name in &mut self.level().namespace {
-            name.lateral_only = false;
-            name.lateral_ok = true;
         }
         Ok(trees)
     }

@@ -19,11 +19,7 @@ struct GroupCheck<'c> {
 impl Analyzer<'_> {
     pub(crate) fn check_aggregates(&mut self, query: &mut Query, has_sets: bool) -> Result<()> {
         let _ = has_sets;
-        if self.level_ref().parent_cte.is_some_and(|(level, cte)| {
-            self.levels()[level].ctes[cte].progress == super::scope::CteProgress::RecursiveTerm
-        }) && query.has_aggregates
-            && uses_self(&self.level_ref().range_table)
-        {
+        if query.has_aggregates && uses_self(&self.level_ref().range_table) {
             return Err(err!(
                 INVALID_RECURSION,
                 "aggregate functions are not allowed in a recursive query's recursive term"

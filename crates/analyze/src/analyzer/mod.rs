@@ -329,6 +329,7 @@ impl ExprKind {
 pub(crate) struct Analyzer<'a> {
     pub(crate) context: &'a AnalyzeContext<'a>,
     pub(crate) lookup: Lookup<'a>,
+    pub(crate) parameters: Parameters<'a>,
     /// Query levels, the outermost first.
     levels: Vec<Level>,
     depth: usize,
@@ -342,6 +343,7 @@ impl<'a> Analyzer<'a> {
         Analyzer {
             context,
             lookup: Lookup::new(context.catalog, context.search_path),
+            parameters: context.parameters,
             levels: Vec::new(),
             depth: 0,
         }

@@ -14,7 +14,7 @@ impl Analyzer<'_> {
         let missing = || err!(UNDEFINED_PARAMETER, "there is no parameter ${number}").at(location);
         let index = usize::try_from(number).ok().and_then(|number| number.checked_sub(1)).ok_or_else(missing)?;
         let number = u32::try_from(number).map_err(|_| missing())?;
-        let ty = match self.context.parameters {
+        let ty = match self.parameters {
             Parameters::None => return Err(missing()),
             Parameters::Fixed(types) => match types.get(index) {
                 Some(ty) if ty.oid != 0 => *ty,
@@ -49,7 +49,7 @@ impl Analyzer<'_> {
         location: Location,
         _coercion: Location,
     ) -> Result<Option<Expr>> {
-        let Parameters::Infer(inferred) = self.context.parameters else { return Ok(None) };
+        let Parameters::Infer(inferred) = self.parameters else { return Ok(None) };
         let index = number as usize - 1;
         let mut inferred = inferred.borrow_mut();
         let known = inferred.get(index).copied().unwrap_or(0);
@@ -70,7 +70,7 @@ impl Analyzer<'_> {
 
     /// After analysis every parameter must have found a type. Errors: 42P18.
     pub(crate) fn check_inferred_parameters(&self) -> Result<()> {
-        let Parameters::Infer(inferred) = self.context.parameters else { return Ok(()) };
+        let Parameters::Infer(inferred) = self.parameters else { return Ok(()) };
         for (index, ty) in inferred.borrow().iter().enumerate() {
             if *ty == types::UNKNOWN {
                 return Err(err!(

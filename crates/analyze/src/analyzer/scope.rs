@@ -211,14 +211,14 @@ impl<'a> Analyzer<'a> {
                 _ => return Err(Error::internal("unrecognized column reference")),
             }
         }
-        if let Parameters::Resolver(resolver) = self.context.parameters
+        if let Parameters::Resolver(resolver) = self.parameters
             && resolver.on_conflict() == NameConflict::UseVariable
             && let Some(variable) = self.variable(&parts, location)?
         {
             return Ok(variable);
         }
         let found = self.find_column(&parts, location)?;
-        if let Parameters::Resolver(resolver) = self.context.parameters
+        if let Parameters::Resolver(resolver) = self.parameters
             && resolver.on_conflict() != NameConflict::UseVariable
         {
             match (&found, resolver.on_conflict()) {
@@ -249,7 +249,7 @@ impl<'a> Analyzer<'a> {
 
     /// The variable of plpgsql or SQL function argument that a name means, with a field of it where the name goes on.
     fn variable(&mut self, parts: &[&str], location: Location) -> Result<Option<Expr>> {
-        let Parameters::Resolver(resolver) = self.context.parameters else { return Ok(None) };
+        let Parameters::Resolver(resolver) = self.parameters else { return Ok(None) };
         if let Some((number, ty)) = resolver.by_name(parts) {
             return Ok(Some(Expr::Param { number, ty, location }));
         }
@@ -620,7 +620,7 @@ impl<'a> Analyzer<'a> {
                 .at(location));
             }
         };
-        let variables_first = matches!(self.context.parameters, Parameters::Resolver(resolver)
+        let variables_first = matches!(self.parameters, Parameters::Resolver(resolver)
             if resolver.on_conflict() == NameConflict::UseVariable);
         if variables_first && let Some(variable) = self.variable(&parts, location)? {
             return self.expand_record(variable, location);

@@ -5,7 +5,7 @@ use pg_query::protobuf::{self, Node, a_const::Val, node::Node as NodeEnum};
 
 use super::{
     Analyzer, QualifiedName,
-    names::{inner, inner_box, joined, string_value},
+    names::{inner, joined, string_value},
 };
 
 impl Analyzer<'_> {
@@ -122,42 +122,6 @@ impl Analyzer<'_> {
         let name = self.qualified_name(nodes)?;
         self.lookup.collation_by_name(&name).ok_or_else(|| {
             err!(UNDEFINED_OBJECT, "collation \"{name}\" for encoding \"UTF8\" does not exist")
-        })
-    }
-
-    /// A SQL expression stored in the catalog without columns in it: a parameter's default.
-    pub(crate) fn stored_expression(&mut self, text: &str) -> Result<crate::query::Expr> {
-        let node = crate::parse::parse_expression(text)?;
-        self.push_level();
-        let result = match node.node.as_ref() {
-            Some(node) => self.expression_inner(node),
-            None => Err(Error::internal("empty stored expression")),
-        };
-        self.pop_level();
-        let mut expr = result?;
-        forget_locations(&mut expr);
-        Ok(expr)
-    }
-
-    /// The constant boolean, integer or string of a DefElem's argument, as text.
-    pub(crate) fn definition_text(&self, arg: &Option<Box<Node>>) -> Result<Option<String>> {
-        if arg.is_none() {
-            return Ok(None);
-        }
-        Ok(match inner_box(arg)? {
-            NodeEnum::String(text) => Some(text.sval.clone()),
-            NodeEnum::Integer(value) => Some(value.ival.to_string()),
-            NodeEnum::Float(value) => Some(value.fval.clone()),
-            NodeEnum::Boolean(value) => Some(value.boolval.to_string()),
-            NodeEnum::AConst(constant) => match &constant.val {
-                Some(Val::Sval(text)) => Some(text.sval.clone()),
-                Some(Val::Ival(value)) => Some(value.ival.to_string()),
-                Some(Val::Fval(value)) => Some(value.fval.clone()),
-                Some(Val::Boolval(value)) => Some(value.boolval.to_string()),
-                _ => None,
-            },
-            NodeEnum::TypeName(name) => name.names.last().map(|name| string_value(name).to_owned()),
-            _ => None,
         })
     }
 }

@@ -1,0 +1,1 @@
+//! The shape of a statement.
