@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cairn_catalog::{
-    Aggregate, BtreeStrategy, Cast, Catalog, Column, Operator, Proc, Relation, RelationKind, SearchPath, SortOperators,
+    Aggregate, BtreeStrategy, Cast, Catalog, Column, Operator, Proc, Relation, SearchPath, SortOperators,
     Type, TypeKind, TypeRef,
 };
 use cairn_types::oid::collations;
@@ -230,10 +230,5 @@ impl<'a> Lookup<'a> {
 
     pub fn sort_operators(&self, ty: Oid) -> Option<SortOperators> {
         self.catalog.sort_operators(ty)
-    }
-
-    /// Whether rows of the relation can be written to.
-    pub fn is_table(relation: &Relation) -> bool {
-        matches!(relation.kind, RelationKind::Table | RelationKind::PartitionedTable)
     }
 }

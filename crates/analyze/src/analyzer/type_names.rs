@@ -1,6 +1,6 @@
 //! Type names: from the parse tree to an oid and modifier, and back to text.
 
-use cairn_types::{Error, Oid, Result, err};
+use cairn_types::{Oid, Result, err};
 use pg_query::protobuf::{self, Node, a_const::Val, node::Node as NodeEnum};
 
 use super::{
