@@ -4,6 +4,7 @@
 pub mod client;
 pub mod plpgsql;
 pub mod settings;
+pub mod system_functions;
 pub mod values;
 
 pub use client::*;
