@@ -254,6 +254,9 @@ fn to_encoding(text: &str, name: &str) -> Result<Vec<u8>> {
 
 fn from_encoding(bytes: &[u8], name: &str) -> Result<String> {
     match encoding(name, "source")? {
+        Encoding::Latin1 if bytes.contains(&0) => {
+            bail!(CHARACTER_NOT_IN_REPERTOIRE, "invalid byte sequence for encoding \"LATIN1\": 0x00")
+        }
         Encoding::Latin1 => Ok(bytes.iter().copied().map(char::from).collect()),
         Encoding::Utf8 | Encoding::Ascii => match std::str::from_utf8(bytes) {
             Ok(text) if !text.contains('\0') => Ok(text.to_owned()),

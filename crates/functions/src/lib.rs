@@ -37,6 +37,7 @@ pub mod datetime;
 mod float;
 mod hash;
 mod integer;
+mod json;
 mod numeric;
 pub mod regex;
 pub mod string;

@@ -5,9 +5,11 @@
 
 use std::collections::HashMap;
 
-use cairn_functions::{AggregateRow, Call, aggregate, scalar};
+use cairn_functions::{AggregateRow, Call, SetFn, aggregate, scalar, set_returning};
 use cairn_types::datetime::zone::time_zone_from_setting;
-use cairn_types::{CallInfo, Datum, EnumValue, Env, Error, FormatSettings, Oid, Result, Text, TypeShape, io};
+use cairn_types::{
+    CallInfo, Datum, EnumValue, Env, Error, FormatSettings, Oid, Record, RecordField, Result, Text, TypeShape, io,
+};
 
 mod data {
     pub const PROC: &str = include_str!("../../catalog/data/pg_proc.tsv");
@@ -158,11 +160,36 @@ fn call_scalar(prosrc: &str, result_type: Oid, fields: &[&str], env: &TestEnv, s
         if strict && args.iter().any(Datum::is_null) {
             return Ok(Datum::Null);
         }
-        let body = scalar(prosrc).ok_or_else(|| Error::internal(format!("{prosrc} has no body")))?;
         let info = CallInfo { arg_types: &arg_types, result_type, collation: 100, columns: &[], variadic: false };
-        body(&Call { env, info }, &args)
+        let call = Call { env, info };
+        if let Some(body) = set_returning(prosrc) {
+            return rows_text(&call, &args, body, result_type, env);
+        }
+        let body = scalar(prosrc).ok_or_else(|| Error::internal(format!("{prosrc} has no body")))?;
+        body(&call, &args)
     };
     shown(run(), result_type, env)
+}
+
+/// The rows of a set-returning function, one after the other.
+fn rows_text(call: &Call<'_>, args: &[Datum], body: SetFn, result_type: Oid, env: &TestEnv) -> Result<Datum> {
+    let mut stream = body(call, args)?;
+    let mut row = Vec::new();
+    let mut shown = Vec::new();
+    while stream.next(call, &mut row)? {
+        let value = if row.len() == 1 {
+            row.remove(0)
+        } else {
+            let field = RecordField { name: "".into(), type_oid: 25, typmod: -1 };
+            let fields = vec![field; row.len()].into();
+            Datum::Record(Record { type_oid: 2249, fields, values: std::mem::take(&mut row) }.into())
+        };
+        shown.push(match value {
+            Datum::Null => "\\N".to_owned(),
+            value => io::output_string(&value, result_type, env)?,
+        });
+    }
+    Ok(if shown.is_empty() { Datum::Null } else { Datum::text(shown.join(" ;; ")) })
 }
 
 /// The row of pg_aggregate for an aggregate's name and argument types.
@@ -273,4 +300,24 @@ fn numbers() {
 #[test]
 fn datetime() {
     check(include_str!("golden/expected/datetime.tsv"));
+}
+
+#[test]
+fn strings() {
+    check(include_str!("golden/expected/strings.tsv"));
+}
+
+#[test]
+fn regex() {
+    check(include_str!("golden/expected/regex.tsv"));
+}
+
+#[test]
+fn arrays() {
+    check(include_str!("golden/expected/arrays.tsv"));
+}
+
+#[test]
+fn json() {
+    check(include_str!("golden/expected/json.tsv"));
 }

@@ -13,6 +13,7 @@
 mod collect;
 mod generic;
 mod interval;
+mod json;
 mod numbers;
 mod ordered_set;
 mod regression;
@@ -61,6 +62,7 @@ pub fn aggregate(row: &AggregateRow<'_>) -> Option<Box<dyn Aggregate>> {
     numbers::aggregate(row.transition, row.final_function)
         .or_else(|| regression::aggregate(row.transition, row.final_function))
         .or_else(|| collect::aggregate(row.transition))
+        .or_else(|| json::aggregate(row.transition))
         .or_else(|| interval::aggregate(row.transition, row.final_function))
         .or_else(|| ordered_set::aggregate(row.transition, row.final_function))
         .or_else(|| generic::aggregate(row))

@@ -74,10 +74,9 @@ fn concatenate(a: &Arc<Array>, b: &Arc<Array>) -> Result<Datum> {
     if b.dimensions.is_empty() {
         return Ok(Datum::Array(a.clone()));
     }
-    let lengths = |dimensions: &[Dimension]| dimensions.iter().map(|d| d.length).collect::<Vec<_>>();
     let (count_a, count_b) = (a.dimensions.len(), b.dimensions.len());
     let dimensions = if count_a == count_b {
-        if lengths(&a.dimensions[1..]) != lengths(&b.dimensions[1..]) {
+        if a.dimensions[1..] != b.dimensions[1..] {
             return Err(incompatible(
                 "Arrays with differing element dimensions are not compatible for concatenation.",
             ));
@@ -87,7 +86,7 @@ fn concatenate(a: &Arc<Array>, b: &Arc<Array>) -> Result<Datum> {
         dimensions
     } else if count_a == count_b + 1 || count_b == count_a + 1 {
         let (outer, inner) = if count_a > count_b { (a, b) } else { (b, a) };
-        if lengths(&outer.dimensions[1..]) != lengths(&inner.dimensions) {
+        if outer.dimensions[1..] != inner.dimensions {
             return Err(incompatible(
                 "Arrays with differing dimensions are not compatible for concatenation.",
             ));

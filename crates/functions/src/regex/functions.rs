@@ -296,6 +296,11 @@ fn nth_match(regex: &Rc<Regex>, text: &str, start: i32, n: i32) -> Result<Option
     Ok(find_all(regex, text, from)?.into_iter().nth(n as usize - 1))
 }
 
+/// The group that a function's argument names. An expression without groups is its own group 1.
+fn numbered_group(regex: &Regex, group: i32) -> usize {
+    if regex.group_count() == 0 && group == 1 { 0 } else { group as usize }
+}
+
 /// `regexp_instr(text, pattern [, start [, n [, endoption [, flags [, group]]]]])`.
 fn regexp_instr(_: &Call<'_>, args: &[Datum]) -> Result<Datum> {
     let start = option(args, 2, "start", 1, 1)?;
@@ -308,8 +313,9 @@ fn regexp_instr(_: &Call<'_>, args: &[Datum]) -> Result<Datum> {
     let group = option(args, 6, "subexpr", 0, 0)?;
     let text = args.str(0)?;
     let regex = compiled(args.str(1)?, flags)?;
+    let group = numbered_group(&regex, group);
     let found = nth_match(&regex, text, start, n)?;
-    match found.and_then(|found| found.groups.get(group as usize).copied().flatten()) {
+    match found.and_then(|found| found.groups.get(group).copied().flatten()) {
         Some((from, to)) => int4(text[..if end_option == 1 { to } else { from }].chars().count() + 1),
         None => Ok(Datum::Int4(0)),
     }
@@ -323,12 +329,7 @@ fn regexp_substr(_: &Call<'_>, args: &[Datum]) -> Result<Datum> {
     let group = option(args, 5, "subexpr", 0, 0)?;
     let text = args.str(0)?;
     let regex = compiled(args.str(1)?, flags)?;
-    if group as usize > regex.group_count() {
-        return Ok(Datum::Null);
-    }
+    let group = numbered_group(&regex, group);
     let found = nth_match(&regex, text, start, n)?;
-    if found.is_none() {
-        return Ok(Datum::Null);
-    }
-    Ok(slice(text, found.and_then(|found| found.groups.get(group as usize).copied().flatten())))
+    Ok(slice(text, found.and_then(|found| found.groups.get(group).copied().flatten())))
 }

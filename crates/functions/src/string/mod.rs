@@ -105,30 +105,9 @@ pub const BODIES: &[(&str, ScalarFn)] = &[
         }
         Ok(Datum::text(format!("{name}{suffix}")))
     }),
-    ("pg_char_to_encoding", |_, a| Ok(Datum::Int4(encoding_number(a.str(0)?).unwrap_or(-1)))),
-    ("PG_char_to_encoding", |_, a| Ok(Datum::Int4(encoding_number(a.str(0)?).unwrap_or(-1)))),
-    ("PG_encoding_to_char", |_, a| {
-        Ok(Datum::text(match a.int4(0)? {
-            0 => "SQL_ASCII",
-            6 => "UTF8",
-            8 => "LATIN1",
-            _ => "",
-        }))
-    }),
     ("unicode_normalize_func", |_, a| Ok(Datum::text(normalized(a.str(0)?, a.str(1)?)?))),
     ("unicode_is_normalized", |_, a| Ok(Datum::Bool(normalized(a.str(0)?, a.str(1)?)? == a.str(0)?))),
 ];
-
-fn encoding_number(name: &str) -> Option<i32> {
-    let plain: String =
-        name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
-    match plain.as_str() {
-        "sqlascii" => Some(0),
-        "utf8" | "unicode" => Some(6),
-        "latin1" | "iso88591" => Some(8),
-        _ => None,
-    }
-}
 
 fn char_text(value: u8) -> Datum {
     let mut text = String::new();
@@ -144,7 +123,7 @@ fn modified(args: &[Datum], type_oid: u32) -> Result<Datum> {
 fn chr(_: &Call<'_>, args: &[Datum]) -> Result<Datum> {
     let code = args.int4(0)?;
     if code < 0 {
-        bail!(PROGRAM_LIMIT_EXCEEDED, "character number must be positive");
+        bail!(INVALID_PARAMETER_VALUE, "character number must be positive");
     }
     if code == 0 {
         bail!(PROGRAM_LIMIT_EXCEEDED, "null character not permitted");

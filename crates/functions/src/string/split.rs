@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cairn_types::{Array, Datum, Result, Text, TypeShape, bail, io, types};
+use cairn_types::{Array, Datum, Result, Text, bail, io, types};
 
 use crate::{Args, Call, RowStream, Rows, ScalarFn, SetFn};
 
@@ -96,17 +96,4 @@ fn array_to_text(call: &Call<'_>, args: &[Datum], null_text: Option<&str>) -> Re
         }
     }
     Ok(Datum::text(out))
-}
-
-/// The base type of a domain, or the type itself.
-pub fn base_type(call: &Call<'_>, type_oid: u32) -> u32 {
-    let mut oid = type_oid;
-    // Domains over domains end somewhere.
-    for _ in 0..64 {
-        match call.env.type_shape(oid) {
-            Some(TypeShape::Domain { base, .. }) => oid = base,
-            _ => break,
-        }
-    }
-    oid
 }

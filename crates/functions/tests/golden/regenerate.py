@@ -4,6 +4,7 @@
 Input lines: `prosrc | type: value ;; value | type: value ...` call the function with that prosrc and those
 argument types with every combination of the values (\\N is null); `set name = value` holds for the lines
 below; `aggregate name | type: v ;; v | ...` calls an aggregate over the rows that the columns' values make.
+The rows of a set-returning function are shown one after the other, ` ;; ` between.
 Output lines: prosrc, result type oid, expected text, then `type oid=value` per argument, joined by tabs.
 """
 import itertools, pathlib, subprocess, sys
@@ -38,17 +39,26 @@ end $$;
 create function pg_temp.call(source text, types regtype[], vals text[]) returns text language plpgsql as $$
 declare p record; q text := ''; shown text := '';
 begin
-  select proname, prorettype, proargtypes, provariadic into p from pg_proc
+  select proname, prorettype, proargtypes, provariadic, proretset into p from pg_proc
    where prosrc = source and prolang = 12 and proargtypes = array_to_string(types::oid[]::text[], ' ')::oidvector;
   if not found then
-    select proname, prorettype, proargtypes, provariadic into p from pg_proc where prosrc = source and prolang = 12 and pronargs = cardinality(types);
+    select proname, prorettype, proargtypes, provariadic, proretset into p from pg_proc where prosrc = source and prolang = 12 and pronargs = cardinality(types);
+  end if;
+  if not found then
+    select proname, prorettype, proargtypes, provariadic, proretset into p from pg_proc where prosrc = source and prolang = 12 and provariadic = '"any"'::regtype;
   end if;
   if not found then raise exception 'no function % %', source, types; end if;
   for i in 1 .. cardinality(types) loop
-    q := q || case when i > 1 then ', ' else '' end || coalesce(quote_literal(vals[i]), 'null') || '::' || types[i];
+    q := q || case when i > 1 then ', ' else '' end
+      || case when i = cardinality(types) and p.provariadic not in (0, '"any"'::regtype) then 'variadic ' else '' end
+      || coalesce(quote_literal(vals[i]), 'null') || '::' || types[i];
     shown := shown || E'\t' || types[i]::oid || '=' || coalesce(vals[i], '\N');
   end loop;
-  return source || E'\t' || p.prorettype || E'\t' || pg_temp.attempt('pg_catalog.' || quote_ident(p.proname) || '(' || q || ')') || shown;
+  q := 'pg_catalog.' || quote_ident(p.proname) || '(' || q || ')';
+  if p.proretset then
+    q := 'select string_agg(coalesce(r::text, ''\N''), '' ;; '') from ' || q || ' r';
+  end if;
+  return source || E'\t' || p.prorettype || E'\t' || pg_temp.attempt(q) || shown;
 end $$;
 """
 
