@@ -8,11 +8,18 @@ use crate::query::*;
 /// Subqueries are never the same.
 pub fn same(a: &Expr, b: &Expr) -> bool {
     match (a, b) {
-        (Expr::Const { value: x, ty: s, .. }, Expr::Const { value: y, ty: t, .. }) => s == t && same_datum(x, y),
+        (Expr::Const { value: x, ty: s, .. }, Expr::Const { value: y, ty: t, .. }) => {
+            s == t && same_datum(x, y)
+        }
         (Expr::Var(x), Expr::Var(y)) => same_var(x, y),
-        (Expr::Param { number: x, ty: s, .. }, Expr::Param { number: y, ty: t, .. }) => x == y && s.oid == t.oid,
+        (Expr::Param { number: x, ty: s, .. }, Expr::Param { number: y, ty: t, .. }) => {
+            x == y && s.oid == t.oid
+        }
         (Expr::Function(x), Expr::Function(y)) => {
-            x.function == y.function && x.ty.oid == y.ty.oid && x.variadic == y.variadic && all(&x.args, &y.args)
+            x.function == y.function
+                && x.ty.oid == y.ty.oid
+                && x.variadic == y.variadic
+                && all(&x.args, &y.args)
         }
         (Expr::Operator(x), Expr::Operator(y))
         | (Expr::DistinctFrom(x), Expr::DistinctFrom(y))
@@ -31,7 +38,9 @@ pub fn same(a: &Expr, b: &Expr) -> bool {
                 && all(&x.args, &y.args)
                 && x.order.len() == y.order.len()
                 && x.order.iter().zip(&y.order).all(|(a, b)| {
-                    a.sort_operator == b.sort_operator && a.nulls_first == b.nulls_first && same(&a.expr, &b.expr)
+                    a.sort_operator == b.sort_operator
+                        && a.nulls_first == b.nulls_first
+                        && same(&a.expr, &b.expr)
                 })
                 && match (&x.filter, &y.filter) {
                     (None, None) => true,
@@ -67,18 +76,23 @@ pub fn same(a: &Expr, b: &Expr) -> bool {
                 && options(&x.upper, &y.upper)
                 && options(&x.lower, &y.lower)
         }
-        (Expr::Field { record: x, number: m, .. }, Expr::Field { record: y, number: n, .. }) => m == n && same(x, y),
+        (Expr::Field { record: x, number: m, .. }, Expr::Field { record: y, number: n, .. }) => {
+            m == n && same(x, y)
+        }
         (Expr::Relabel { arg: x, ty: s, .. }, Expr::Relabel { arg: y, ty: t, .. })
         | (Expr::CoerceViaIo { arg: x, ty: s, .. }, Expr::CoerceViaIo { arg: y, ty: t, .. })
         | (Expr::ConvertRow { arg: x, ty: s, .. }, Expr::ConvertRow { arg: y, ty: t, .. })
         | (Expr::CoerceToDomain { arg: x, ty: s, .. }, Expr::CoerceToDomain { arg: y, ty: t, .. }) => {
             s.oid == t.oid && s.typmod == t.typmod && same(x, y)
         }
-        (Expr::ArrayCoerce { arg: x, element: e, ty: s, .. }, Expr::ArrayCoerce { arg: y, element: f, ty: t, .. }) => {
-            s.oid == t.oid && s.typmod == t.typmod && same(x, y) && same(e, f)
-        }
+        (
+            Expr::ArrayCoerce { arg: x, element: e, ty: s, .. },
+            Expr::ArrayCoerce { arg: y, element: f, ty: t, .. },
+        ) => s.oid == t.oid && s.typmod == t.typmod && same(x, y) && same(e, f),
         (Expr::TestValue { ty: s }, Expr::TestValue { ty: t }) => s.oid == t.oid,
-        (Expr::Collate { arg: x, collation: c, .. }, Expr::Collate { arg: y, collation: d, .. }) => c == d && same(x, y),
+        (Expr::Collate { arg: x, collation: c, .. }, Expr::Collate { arg: y, collation: d, .. }) => {
+            c == d && same(x, y)
+        }
         (Expr::Case(x), Expr::Case(y)) => {
             x.ty.oid == y.ty.oid
                 && match (&x.arg, &y.arg) {
@@ -92,16 +106,22 @@ pub fn same(a: &Expr, b: &Expr) -> bool {
         }
         (Expr::Array { elements: x, ty: s, .. }, Expr::Array { elements: y, ty: t, .. })
         | (Expr::Row { fields: x, ty: s, .. }, Expr::Row { fields: y, ty: t, .. })
-        | (Expr::Coalesce { args: x, ty: s, .. }, Expr::Coalesce { args: y, ty: t, .. }) => s.oid == t.oid && all(x, y),
+        | (Expr::Coalesce { args: x, ty: s, .. }, Expr::Coalesce { args: y, ty: t, .. }) => {
+            s.oid == t.oid && all(x, y)
+        }
         (
             Expr::RowCompare { strategy: s, operators: o, left: a, right: b, .. },
             Expr::RowCompare { strategy: t, operators: p, left: c, right: d, .. },
         ) => s == t && o == p && all(a, c) && all(b, d),
-        (Expr::MinMax { greatest: g, args: x, .. }, Expr::MinMax { greatest: h, args: y, .. }) => g == h && all(x, y),
+        (Expr::MinMax { greatest: g, args: x, .. }, Expr::MinMax { greatest: h, args: y, .. }) => {
+            g == h && all(x, y)
+        }
         (Expr::SqlValue { function: x, ty: s, .. }, Expr::SqlValue { function: y, ty: t, .. }) => {
             x == y && s.typmod == t.typmod
         }
-        (Expr::NullTest { arg: x, is_null: m, .. }, Expr::NullTest { arg: y, is_null: n, .. }) => m == n && same(x, y),
+        (Expr::NullTest { arg: x, is_null: m, .. }, Expr::NullTest { arg: y, is_null: n, .. }) => {
+            m == n && same(x, y)
+        }
         (Expr::BooleanTest { arg: x, test: m, .. }, Expr::BooleanTest { arg: y, test: n, .. }) => {
             m == n && same(x, y)
         }

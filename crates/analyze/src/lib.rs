@@ -5,13 +5,14 @@
 
 pub mod analyzer;
 pub mod compare;
+pub mod deparse;
 pub mod parse;
 pub mod query;
 pub mod walk;
 
 pub use analyzer::{
-    AnalyzeContext, Coercion, ExprKind, NameConflict, ParamResolver, Parameters, analyze, analyze_column_expression,
-    analyze_condition, analyze_expression, analyze_expression_node, coercion_expression, expr_location, expr_type,
-    parse_type_name, resolve_type_name,
+    AnalyzeContext, Coercion, ExprKind, NameConflict, ParamResolver, Parameters, analyze,
+    analyze_column_expression, analyze_condition, analyze_expression, analyze_expression_node,
+    coercion_expression, expr_location, expr_type, parse_type_name, resolve_type_name,
 };
 pub use parse::{RawStatement, parse};

@@ -20,8 +20,17 @@ pub enum Statement {
     Query(Box<Query>),
     Explain(Box<Explain>),
     /// `create table as`, `select into`, `create materialized view`: the query that fills it, and the node that names it.
-    CreateTableAs { node: Box<pg_query::protobuf::CreateTableAsStmt>, query: Box<Query> },
-    DeclareCursor { name: Text, scroll: bool, hold: bool, binary: bool, query: Box<Query> },
+    CreateTableAs {
+        node: Box<pg_query::protobuf::CreateTableAsStmt>,
+        query: Box<Query>,
+    },
+    DeclareCursor {
+        name: Text,
+        scroll: bool,
+        hold: bool,
+        binary: bool,
+        query: Box<Query>,
+    },
     Call(Box<Call>),
     /// Everything else: executed from its parse node by `cairn-sql`.
     Utility(Box<pg_query::protobuf::node::Node>),
@@ -170,16 +179,37 @@ pub struct RangeColumn {
 #[derive(Clone, Debug)]
 pub enum RangeTableKind {
     /// A table, or a system catalog (whose rows come from the catalog itself).
-    Relation { relation: Arc<Relation>, sample: Option<TableSample> },
+    Relation {
+        relation: Arc<Relation>,
+        sample: Option<TableSample>,
+    },
     /// A subquery in FROM, or an expanded view (`view` names it, for EXPLAIN and deparse).
-    Subquery { query: Box<Query>, view: Option<Oid> },
+    Subquery {
+        query: Box<Query>,
+        view: Option<Oid>,
+    },
     /// A JOIN's merged columns; each is an expression over the entries it joins.
-    Join { kind: JoinKind, left: usize, right: usize, using: Vec<Text>, columns: Vec<Expr> },
+    Join {
+        kind: JoinKind,
+        left: usize,
+        right: usize,
+        using: Vec<Text>,
+        columns: Vec<Expr>,
+    },
     /// Set-returning (or scalar) functions in FROM; more than one: ROWS FROM.
-    Function { functions: Vec<RangeFunction>, ordinality: bool },
-    Values { rows: Vec<Vec<Expr>> },
+    Function {
+        functions: Vec<RangeFunction>,
+        ordinality: bool,
+    },
+    Values {
+        rows: Vec<Vec<Expr>>,
+    },
     /// Reference to a WITH query `levels_up` query levels above; `self_reference` inside its own recursive term.
-    Cte { name: Text, levels_up: u32, self_reference: bool },
+    Cte {
+        name: Text,
+        levels_up: u32,
+        self_reference: bool,
+    },
     /// SELECT without FROM has no entry; this stands for an empty one where the planner needs it.
     Result,
 }
@@ -384,10 +414,18 @@ pub enum CallForm {
 
 #[derive(Clone, Debug)]
 pub enum Expr {
-    Const { value: Datum, ty: TypeRef, location: Location },
+    Const {
+        value: Datum,
+        ty: TypeRef,
+        location: Location,
+    },
     Var(Var),
     /// `$n` (from 1): a client's parameter, or an argument of a SQL function or plpgsql variable.
-    Param { number: u32, ty: TypeRef, location: Location },
+    Param {
+        number: u32,
+        ty: TypeRef,
+        location: Location,
+    },
     Function(Box<FunctionCall>),
     Operator(Box<OperatorCall>),
     /// `a is distinct from b`; the operator is the equality.
@@ -402,40 +440,128 @@ pub enum Expr {
     Aggregate(Box<AggregateCall>),
     Window(Box<WindowCall>),
     /// GROUPING(...): `sort_group_ref`s of its arguments.
-    Grouping { args: Vec<Expr>, references: Vec<u32>, location: Location },
+    Grouping {
+        args: Vec<Expr>,
+        references: Vec<u32>,
+        location: Location,
+    },
     Subscript(Box<Subscript>),
-    Field { record: Box<Expr>, number: i16, ty: TypeRef },
+    Field {
+        record: Box<Expr>,
+        number: i16,
+        ty: TypeRef,
+    },
     /// Binary-coercible cast: changes the type, not the value.
-    Relabel { arg: Box<Expr>, ty: TypeRef, form: CallForm, location: Location },
+    Relabel {
+        arg: Box<Expr>,
+        ty: TypeRef,
+        form: CallForm,
+        location: Location,
+    },
     /// Cast through the types' text output and input.
-    CoerceViaIo { arg: Box<Expr>, ty: TypeRef, form: CallForm, location: Location },
+    CoerceViaIo {
+        arg: Box<Expr>,
+        ty: TypeRef,
+        form: CallForm,
+        location: Location,
+    },
     /// Array cast, element by element; `element` is applied to [`Expr::CoerceTestValue`].
-    ArrayCoerce { arg: Box<Expr>, element: Box<Expr>, ty: TypeRef, form: CallForm, location: Location },
+    ArrayCoerce {
+        arg: Box<Expr>,
+        element: Box<Expr>,
+        ty: TypeRef,
+        form: CallForm,
+        location: Location,
+    },
     /// Cast between row types of one shape.
-    ConvertRow { arg: Box<Expr>, ty: TypeRef, form: CallForm, location: Location },
+    ConvertRow {
+        arg: Box<Expr>,
+        ty: TypeRef,
+        form: CallForm,
+        location: Location,
+    },
     /// The value being cast by `ArrayCoerce`, compared by `Case`, or checked by a domain.
-    TestValue { ty: TypeRef },
-    CoerceToDomain { arg: Box<Expr>, ty: TypeRef, form: CallForm, location: Location },
-    Collate { arg: Box<Expr>, collation: Oid, location: Location },
+    TestValue {
+        ty: TypeRef,
+    },
+    CoerceToDomain {
+        arg: Box<Expr>,
+        ty: TypeRef,
+        form: CallForm,
+        location: Location,
+    },
+    Collate {
+        arg: Box<Expr>,
+        collation: Oid,
+        location: Location,
+    },
     Case(Box<Case>),
     /// ARRAY[...]; `multidimensional` where the elements are arrays.
-    Array { elements: Vec<Expr>, element_type: Oid, multidimensional: bool, ty: TypeRef, location: Location },
+    Array {
+        elements: Vec<Expr>,
+        element_type: Oid,
+        multidimensional: bool,
+        ty: TypeRef,
+        location: Location,
+    },
     /// ROW(...), typed RECORD or a named composite type.
-    Row { fields: Vec<Expr>, names: Vec<Text>, ty: TypeRef, form: CallForm, location: Location },
+    Row {
+        fields: Vec<Expr>,
+        names: Vec<Text>,
+        ty: TypeRef,
+        form: CallForm,
+        location: Location,
+    },
     /// Row comparison other than = and <>, which become AND / OR.
-    RowCompare { strategy: cairn_catalog::BtreeStrategy, operators: Vec<Oid>, left: Vec<Expr>, right: Vec<Expr>, location: Location },
-    Coalesce { args: Vec<Expr>, ty: TypeRef, location: Location },
+    RowCompare {
+        strategy: cairn_catalog::BtreeStrategy,
+        operators: Vec<Oid>,
+        left: Vec<Expr>,
+        right: Vec<Expr>,
+        location: Location,
+    },
+    Coalesce {
+        args: Vec<Expr>,
+        ty: TypeRef,
+        location: Location,
+    },
     /// GREATEST / LEAST.
-    MinMax { greatest: bool, args: Vec<Expr>, ty: TypeRef, location: Location },
+    MinMax {
+        greatest: bool,
+        args: Vec<Expr>,
+        ty: TypeRef,
+        location: Location,
+    },
     /// CURRENT_DATE and its kin.
-    SqlValue { function: SqlValueFunction, ty: TypeRef, location: Location },
-    NullTest { arg: Box<Expr>, is_null: bool, row_type: bool, location: Location },
-    BooleanTest { arg: Box<Expr>, test: BooleanTest, location: Location },
+    SqlValue {
+        function: SqlValueFunction,
+        ty: TypeRef,
+        location: Location,
+    },
+    NullTest {
+        arg: Box<Expr>,
+        is_null: bool,
+        row_type: bool,
+        location: Location,
+    },
+    BooleanTest {
+        arg: Box<Expr>,
+        test: BooleanTest,
+        location: Location,
+    },
     /// DEFAULT in INSERT or UPDATE: replaced by the column's default before planning.
-    Default { ty: TypeRef, location: Location },
-    CurrentOf { cursor: Text },
+    Default {
+        ty: TypeRef,
+        location: Location,
+    },
+    CurrentOf {
+        cursor: Text,
+    },
     /// `nextval` of an identity column, free of the caller's privileges.
-    NextValue { sequence: Oid, ty: TypeRef },
+    NextValue {
+        sequence: Oid,
+        ty: TypeRef,
+    },
 }
 
 #[derive(Clone, Debug)]

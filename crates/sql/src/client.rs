@@ -140,7 +140,13 @@ pub trait Frontend {
     fn secret(&self) -> i32;
 
     fn simple_query(&mut self, text: &str, client: &mut dyn Client) -> Result<()>;
-    fn parse(&mut self, name: &str, text: &str, parameter_types: &[Oid], client: &mut dyn Client) -> Result<()>;
+    fn parse(
+        &mut self,
+        name: &str,
+        text: &str,
+        parameter_types: &[Oid],
+        client: &mut dyn Client,
+    ) -> Result<()>;
     fn bind(&mut self, bind: Bind<'_>, client: &mut dyn Client) -> Result<()>;
     fn describe_statement(&mut self, name: &str, client: &mut dyn Client) -> Result<()>;
     fn describe_portal(&mut self, name: &str, client: &mut dyn Client) -> Result<()>;

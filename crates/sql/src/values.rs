@@ -3,7 +3,13 @@
 use cairn_types::{Datum, Env, Oid, Result, io};
 
 /// Appends a value's text; `scratch` is memory to be used again. Nulls are the caller's.
-pub fn write_text(env: &dyn Env, ty: Oid, value: &Datum, scratch: &mut String, out: &mut Vec<u8>) -> Result<()> {
+pub fn write_text(
+    env: &dyn Env,
+    ty: Oid,
+    value: &Datum,
+    scratch: &mut String,
+    out: &mut Vec<u8>,
+) -> Result<()> {
     // The commonest need neither type nor settings.
     match value {
         Datum::Text(text) if ty != cairn_types::types::VOID => {

@@ -59,9 +59,11 @@ impl Analyzer<'_> {
             return Err(err!(GROUPING_ERROR, "aggregate function calls cannot be nested").at(nested));
         }
         if let Some(window) = inside.window {
-            return Err(
-                err!(GROUPING_ERROR, "aggregate function calls cannot contain window function calls").at(window)
-            );
+            return Err(err!(
+                GROUPING_ERROR,
+                "aggregate function calls cannot contain window function calls"
+            )
+            .at(window));
         }
         if let Some(set) = inside.set {
             return Err(err!(
@@ -82,7 +84,11 @@ impl Analyzer<'_> {
     }
 
     /// ORDER BY within the call: over the arguments, or over expressions of its own.
-    fn aggregate_order(&mut self, call: &protobuf::FuncCall, args: &mut [Expr]) -> Result<Vec<AggregateOrder>> {
+    fn aggregate_order(
+        &mut self,
+        call: &protobuf::FuncCall,
+        args: &mut [Expr],
+    ) -> Result<Vec<AggregateOrder>> {
         for arg in args.iter_mut() {
             if expr_type(arg).oid == types::UNKNOWN {
                 let given = std::mem::replace(arg, Expr::CurrentOf { cursor: "".into() });
@@ -120,9 +126,8 @@ impl Analyzer<'_> {
     /// agg(distinct x order by y): y must be x.
     fn check_distinct(&self, args: &[Expr], order: &[AggregateOrder], location: Location) -> Result<()> {
         if args.is_empty() {
-            return Err(
-                err!(INVALID_COLUMN_REFERENCE, "DISTINCT aggregate must have at least one argument").at(location)
-            );
+            return Err(err!(INVALID_COLUMN_REFERENCE, "DISTINCT aggregate must have at least one argument")
+                .at(location));
         }
         for item in order {
             if !args.iter().any(|arg| crate::compare::same(arg, &item.expr)) {
@@ -148,10 +153,18 @@ impl Analyzer<'_> {
     }
 
     /// Whether an aggregate (or GROUPING) is welcome in the clause. Errors: 42803.
-    fn check_aggregate_place(&self, kind: ExprKind, level: usize, location: Location, grouping: bool) -> Result<()> {
+    fn check_aggregate_place(
+        &self,
+        kind: ExprKind,
+        level: usize,
+        location: Location,
+        grouping: bool,
+    ) -> Result<()> {
         let what = if grouping { "grouping operations" } else { "aggregate functions" };
         let message = match kind {
-            ExprKind::SelectTarget | ExprKind::Having | ExprKind::OrderBy | ExprKind::DistinctOn => return Ok(()),
+            ExprKind::SelectTarget | ExprKind::Having | ExprKind::OrderBy | ExprKind::DistinctOn => {
+                return Ok(());
+            }
             ExprKind::WindowPartition | ExprKind::WindowOrder => return Ok(()),
             ExprKind::Other if level == 0 && !self.levels()[level].range_table.is_empty() => return Ok(()),
             ExprKind::JoinOn | ExprKind::JoinUsing => format!("{what} are not allowed in JOIN conditions"),
@@ -219,7 +232,9 @@ impl Inside {
                 _ => {}
             }
         };
-        for expr in call.args.iter().chain(call.order.iter().map(|order| &order.expr)).chain(call.filter.as_ref()) {
+        for expr in
+            call.args.iter().chain(call.order.iter().map(|order| &order.expr)).chain(call.filter.as_ref())
+        {
             crate::walk::deep(expr, 0, &mut visit);
         }
         // Direct arguments are evaluated once a group: columns of deeper levels than the call's are refused later.
@@ -227,7 +242,8 @@ impl Inside {
             crate::walk::deep(expr, 0, &mut visit);
         }
         let level = inside.level.unwrap_or(0);
-        inside.nested = nested_levels.iter().find(|(above, _)| *above == level).map(|(_, location)| *location);
+        inside.nested =
+            nested_levels.iter().find(|(above, _)| *above == level).map(|(_, location)| *location);
         inside
     }
 }

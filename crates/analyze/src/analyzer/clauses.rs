@@ -32,7 +32,12 @@ impl Analyzer<'_> {
     // ----- Finding the target
 
     /// SQL92: a name or number of the select list first; then as an expression. Gives the target's index.
-    fn find_target(&mut self, node: &NodeEnum, targets: &mut Vec<TargetEntry>, kind: ExprKind) -> Result<usize> {
+    fn find_target(
+        &mut self,
+        node: &NodeEnum,
+        targets: &mut Vec<TargetEntry>,
+        kind: ExprKind,
+    ) -> Result<usize> {
         match node {
             NodeEnum::ColumnRef(column) if column.fields.len() == 1 => {
                 if let Some(NodeEnum::String(name)) = &column.fields[0].node {
@@ -165,20 +170,23 @@ impl Analyzer<'_> {
         let location = if sort.location >= 0 { sort.location } else { expr_location(&targets[index].expr) };
         self.settle_unknown(&mut targets[index])?;
         let ty = expr_type(&targets[index].expr).oid;
-        let direction = protobuf::SortByDir::try_from(sort.sortby_dir).unwrap_or(protobuf::SortByDir::SortbyDefault);
+        let direction =
+            protobuf::SortByDir::try_from(sort.sortby_dir).unwrap_or(protobuf::SortByDir::SortbyDefault);
         let (sort_operator, equality, descending) = match direction {
             protobuf::SortByDir::SortbyUsing => {
                 let name = self.qualified_name(&sort.use_op)?;
                 let operator = self.binary_operator(&name, ty, ty, location)?;
-                let descending = self.lookup.has_strategy(operator.oid, cairn_catalog::BtreeStrategy::Greater);
-                let equality = self.lookup.catalog.operator_memberships(operator.oid).iter().find_map(|member| {
-                    self.lookup.catalog.opfamily_operator(
-                        member.family,
-                        member.left,
-                        member.right,
-                        cairn_catalog::BtreeStrategy::Equal,
-                    )
-                });
+                let descending =
+                    self.lookup.has_strategy(operator.oid, cairn_catalog::BtreeStrategy::Greater);
+                let equality =
+                    self.lookup.catalog.operator_memberships(operator.oid).iter().find_map(|member| {
+                        self.lookup.catalog.opfamily_operator(
+                            member.family,
+                            member.left,
+                            member.right,
+                            cairn_catalog::BtreeStrategy::Equal,
+                        )
+                    });
                 let Some(equality) = equality.filter(|_| {
                     descending || self.lookup.has_strategy(operator.oid, cairn_catalog::BtreeStrategy::Less)
                 }) else {
@@ -275,7 +283,13 @@ impl Analyzer<'_> {
         }
         let at = self.location_or(&targets[index].expr, location);
         let (sort_operator, equality) = self.grouping_operators(expr_type(&targets[index].expr).oid, at)?;
-        clauses.push(SortGroupClause { target, equality, sort_operator, descending: false, nulls_first: false });
+        clauses.push(SortGroupClause {
+            target,
+            equality,
+            sort_operator,
+            descending: false,
+            nulls_first: false,
+        });
         Ok(target)
     }
 
@@ -542,7 +556,9 @@ fn expand_item(item: &GroupItem) -> Result<Vec<Vec<u32>>> {
             for mask in (0u32..1 << content.len()).rev() {
                 // The first element varies slowest.
                 let chosen = |index: &usize| mask & (1 << (content.len() - 1 - index)) != 0;
-                sets.push((0..content.len()).filter(chosen).flat_map(|index| simple(&content[index])).collect());
+                sets.push(
+                    (0..content.len()).filter(chosen).flat_map(|index| simple(&content[index])).collect(),
+                );
             }
             sets.sort_by_key(|set: &Vec<u32>| std::cmp::Reverse(set.len()));
             sets

@@ -148,8 +148,14 @@ impl Analyzer<'_> {
         if source == target {
             return Ok(expr);
         }
-        if matches!(target, types::ANY | types::ANYELEMENT | types::ANYNONARRAY | types::ANYCOMPATIBLE | types::ANYCOMPATIBLENONARRAY)
-        {
+        if matches!(
+            target,
+            types::ANY
+                | types::ANYELEMENT
+                | types::ANYNONARRAY
+                | types::ANYCOMPATIBLE
+                | types::ANYCOMPATIBLENONARRAY
+        ) {
             return Ok(expr);
         }
         if matches!(
@@ -203,7 +209,8 @@ impl Analyzer<'_> {
             pathway => {
                 let (base, base_typmod) = self.lookup.base_type_and_typmod(target);
                 let inner_typmod = if base == target { typmod } else { base_typmod };
-                let result = self.build_coercion(expr, pathway, source, base, inner_typmod, context, form, location)?;
+                let result =
+                    self.build_coercion(expr, pathway, source, base, inner_typmod, context, form, location)?;
                 if base != target {
                     return self.coerce_to_domain(result, target, typmod, context, form, location, true);
                 }
@@ -222,12 +229,26 @@ impl Analyzer<'_> {
         Err(Error::internal(format!("no conversion from {source} to {target}")))
     }
 
-    pub(crate) fn relabel(&self, arg: Expr, target: Oid, typmod: i32, form: CallForm, location: Location) -> Expr {
+    pub(crate) fn relabel(
+        &self,
+        arg: Expr,
+        target: Oid,
+        typmod: i32,
+        form: CallForm,
+        location: Location,
+    ) -> Expr {
         let ty = TypeRef { typmod, ..self.lookup.type_ref(target) };
         Expr::Relabel { arg: Box::new(arg), ty, form, location }
     }
 
-    fn via_io(&mut self, arg: Expr, target: Oid, context: Coercion, form: CallForm, location: Location) -> Result<Expr> {
+    fn via_io(
+        &mut self,
+        arg: Expr,
+        target: Oid,
+        context: Coercion,
+        form: CallForm,
+        location: Location,
+    ) -> Result<Expr> {
         let base = self.lookup.base_type(target);
         let ty = self.lookup.type_ref(base);
         let expr = Expr::CoerceViaIo { arg: Box::new(arg), ty, form, location };
@@ -257,13 +278,16 @@ impl Analyzer<'_> {
         let ty = TypeRef { typmod: input_typmod, ..self.lookup.type_ref(base) };
         let expr = match &value {
             Datum::Null => Expr::Const { value, ty, location: at },
-            Datum::Text(text) => match self.read_literal(text, base, input_typmod).map_err(|error| error.at(at))? {
-                Some(value) => Expr::Const { value, ty, location: at },
-                None => {
-                    let literal = Expr::Const { value, ty: self.lookup.type_ref(types::UNKNOWN), location: at };
-                    Expr::CoerceViaIo { arg: Box::new(literal), ty, form, location: at }
+            Datum::Text(text) => {
+                match self.read_literal(text, base, input_typmod).map_err(|error| error.at(at))? {
+                    Some(value) => Expr::Const { value, ty, location: at },
+                    None => {
+                        let literal =
+                            Expr::Const { value, ty: self.lookup.type_ref(types::UNKNOWN), location: at };
+                        Expr::CoerceViaIo { arg: Box::new(literal), ty, form, location: at }
+                    }
                 }
-            },
+            }
             _ => return Err(Error::internal("a literal of type unknown is not text")),
         };
         if base != target {
@@ -314,8 +338,15 @@ impl Analyzer<'_> {
                 let test = Expr::TestValue {
                     ty: TypeRef { typmod: source_typmod, ..self.lookup.type_ref(source_element) },
                 };
-                let element =
-                    self.coerce_to_target(test, source_element, target_element, typmod, context, form, location)?;
+                let element = self.coerce_to_target(
+                    test,
+                    source_element,
+                    target_element,
+                    typmod,
+                    context,
+                    form,
+                    location,
+                )?;
                 let Some(element) = element else {
                     return Err(Error::internal("array element coercion vanished"));
                 };
@@ -355,7 +386,14 @@ impl Analyzer<'_> {
             expr = self.relabel(expr, base, -1, CallForm::ImplicitCast, location);
         }
         if !hide_typmod && base_typmod >= 0 {
-            expr = self.coerce_typmod(expr, base, base_typmod, Coercion::Implicit.max(context), CallForm::ImplicitCast, location)?;
+            expr = self.coerce_typmod(
+                expr,
+                base,
+                base_typmod,
+                Coercion::Implicit.max(context),
+                CallForm::ImplicitCast,
+                location,
+            )?;
         }
         let ty = TypeRef { typmod, ..self.lookup.type_ref(domain) };
         Ok(Expr::CoerceToDomain { arg: Box::new(expr), ty, form, location })
@@ -376,20 +414,47 @@ impl Analyzer<'_> {
         }
         let element = self.lookup.array_element(target);
         let (scalar, is_array) = if element != 0 { (element, true) } else { (target, false) };
-        let Some(CastMethod::Function(function)) = self.lookup.cast(scalar, scalar).map(|cast| cast.method) else {
+        let Some(CastMethod::Function(function)) = self.lookup.cast(scalar, scalar).map(|cast| cast.method)
+        else {
             // A type without a length coercion only carries the modifier.
             return Ok(match expr {
-                Expr::Const { value, ty, location } => Expr::Const { value, ty: TypeRef { typmod, ..ty }, location },
+                Expr::Const { value, ty, location } => {
+                    Expr::Const { value, ty: TypeRef { typmod, ..ty }, location }
+                }
                 other => other,
             });
         };
         if is_array {
             let test = Expr::TestValue { ty: self.lookup.type_ref(element) };
-            let inner = self.build_coercion(test, Pathway::Function(function), element, element, typmod, context, form, location)?;
+            let inner = self.build_coercion(
+                test,
+                Pathway::Function(function),
+                element,
+                element,
+                typmod,
+                context,
+                form,
+                location,
+            )?;
             let ty = TypeRef { typmod, ..self.lookup.type_ref(target) };
-            return Ok(Expr::ArrayCoerce { arg: Box::new(expr), element: Box::new(inner), ty, form, location });
+            return Ok(Expr::ArrayCoerce {
+                arg: Box::new(expr),
+                element: Box::new(inner),
+                ty,
+                form,
+                location,
+            });
         }
-        self.build_coercion(expr, Pathway::Function(function), target, target, typmod, context, form, location)
+        self.build_coercion(
+            expr,
+            Pathway::Function(function),
+            target,
+            target,
+            typmod,
+            context,
+            form,
+            location,
+        )
     }
 
     /// A row constructor or anonymous row to a named composite type, field by field.
@@ -423,14 +488,26 @@ impl Analyzer<'_> {
         for (number, column) in columns.iter().enumerate() {
             names.push(column.name.clone());
             if column.dropped {
-                coerced.push(Expr::Const { value: Datum::Null, ty: self.lookup.type_ref(types::INT4), location: -1 });
+                coerced.push(Expr::Const {
+                    value: Datum::Null,
+                    ty: self.lookup.type_ref(types::INT4),
+                    location: -1,
+                });
                 continue;
             }
             let Some(field) = given.next() else {
                 return Err(cannot(Some("Input has too few columns.".into())));
             };
             let source = expr_type(&field).oid;
-            let value = self.coerce_to_target(field, source, column.ty.oid, column.ty.typmod, context, CallForm::ImplicitCast, -1)?;
+            let value = self.coerce_to_target(
+                field,
+                source,
+                column.ty.oid,
+                column.ty.typmod,
+                context,
+                CallForm::ImplicitCast,
+                -1,
+            )?;
             match value {
                 Some(value) => coerced.push(value),
                 None => {
@@ -461,8 +538,15 @@ impl Analyzer<'_> {
             return Ok(expr);
         }
         let location = expr_location(&expr);
-        let coerced =
-            self.coerce_to_target(expr.clone(), source, types::BOOL, -1, Coercion::Assignment, CallForm::ImplicitCast, -1)?;
+        let coerced = self.coerce_to_target(
+            expr.clone(),
+            source,
+            types::BOOL,
+            -1,
+            Coercion::Assignment,
+            CallForm::ImplicitCast,
+            -1,
+        )?;
         match coerced {
             Some(coerced) if !super::returns_set(&coerced) => Ok(coerced),
             Some(_) => {
@@ -484,7 +568,15 @@ impl Analyzer<'_> {
         let coerced = if source == target {
             expr
         } else {
-            match self.coerce_to_target(expr, source, target, -1, Coercion::Assignment, CallForm::ImplicitCast, -1)? {
+            match self.coerce_to_target(
+                expr,
+                source,
+                target,
+                -1,
+                Coercion::Assignment,
+                CallForm::ImplicitCast,
+                -1,
+            )? {
                 Some(coerced) => coerced,
                 None => {
                     return Err(err!(
@@ -567,7 +659,15 @@ impl Analyzer<'_> {
             return Ok(expr);
         }
         if self.can_coerce(&[source], &[target], Coercion::Implicit) {
-            return self.coerce_type(expr, source, target, -1, Coercion::Implicit, CallForm::ImplicitCast, -1);
+            return self.coerce_type(
+                expr,
+                source,
+                target,
+                -1,
+                Coercion::Implicit,
+                CallForm::ImplicitCast,
+                -1,
+            );
         }
         Err(err!(
             CANNOT_COERCE,
@@ -579,10 +679,24 @@ impl Analyzer<'_> {
     }
 
     /// Makes a value fit a column (manual, section 10.4); `name` is the column's. Errors: 42804.
-    pub(crate) fn coerce_for_column(&mut self, expr: Expr, name: &str, ty: TypeRef, location: Location) -> Result<Expr> {
+    pub(crate) fn coerce_for_column(
+        &mut self,
+        expr: Expr,
+        name: &str,
+        ty: TypeRef,
+        location: Location,
+    ) -> Result<Expr> {
         let source = expr_type(&expr).oid;
         let at = expr_location(&expr);
-        match self.coerce_to_target(expr, source, ty.oid, ty.typmod, Coercion::Assignment, CallForm::ImplicitCast, -1)? {
+        match self.coerce_to_target(
+            expr,
+            source,
+            ty.oid,
+            ty.typmod,
+            Coercion::Assignment,
+            CallForm::ImplicitCast,
+            -1,
+        )? {
             Some(coerced) => Ok(coerced),
             None => {
                 let at = if at >= 0 { at } else { location };
@@ -605,7 +719,15 @@ impl Analyzer<'_> {
             return Ok(expr);
         }
         let at = expr_location(&expr);
-        match self.coerce_to_target(expr, source, target, typmod, Coercion::Explicit, CallForm::ExplicitCast, location)? {
+        match self.coerce_to_target(
+            expr,
+            source,
+            target,
+            typmod,
+            Coercion::Explicit,
+            CallForm::ExplicitCast,
+            location,
+        )? {
             Some(coerced) => Ok(coerced),
             None => {
                 let at = if location >= 0 { location } else { at };
@@ -632,7 +754,15 @@ impl Analyzer<'_> {
     pub(crate) fn resolve_unknown(&mut self, expr: Expr) -> Result<Expr> {
         if expr_type(&expr).oid == types::UNKNOWN {
             let location = -1;
-            return self.coerce_type(expr, types::UNKNOWN, types::TEXT, -1, Coercion::Implicit, CallForm::ImplicitCast, location);
+            return self.coerce_type(
+                expr,
+                types::UNKNOWN,
+                types::TEXT,
+                -1,
+                Coercion::Implicit,
+                CallForm::ImplicitCast,
+                location,
+            );
         }
         Ok(expr)
     }

@@ -58,12 +58,16 @@ impl Analyzer<'_> {
                     if into.collation == collations::DEFAULT {
                         *into = other;
                     } else if other.collation != collations::DEFAULT {
-                        *into = State { collation: 0, strength: Strength::Conflict, location: other.location };
+                        *into =
+                            State { collation: 0, strength: Strength::Conflict, location: other.location };
                     }
                 }
                 Strength::Explicit => {
                     let name = |oid| {
-                        self.lookup.catalog.collation(oid).map_or_else(String::new, |found| found.name.to_string())
+                        self.lookup
+                            .catalog
+                            .collation(oid)
+                            .map_or_else(String::new, |found| found.name.to_string())
                     };
                     return Err(err!(
                         COLLATION_MISMATCH,
@@ -109,9 +113,9 @@ impl Analyzer<'_> {
         Ok(match expr {
             Expr::Const { ty, location, .. } => State::implicit(ty.collation, *location),
             Expr::Var(var) => State::implicit(var.ty.collation, var.location),
-            Expr::Param { ty, location, .. } | Expr::SqlValue { ty, location, .. } | Expr::Default { ty, location } => {
-                State::implicit(ty.collation, *location)
-            }
+            Expr::Param { ty, location, .. }
+            | Expr::SqlValue { ty, location, .. }
+            | Expr::Default { ty, location } => State::implicit(ty.collation, *location),
             Expr::TestValue { ty } | Expr::NextValue { ty, .. } => State::implicit(ty.collation, -1),
             Expr::CurrentOf { .. } => NOTHING,
             Expr::Collate { arg, collation, location } => {

@@ -95,10 +95,7 @@ impl Analyzer<'_> {
         let state = &mut self.levels_mut()[level].ctes[index];
         if state.cte.recursive {
             if !query.sort.is_empty() {
-                return Err(err!(
-                    FEATURE_NOT_SUPPORTED,
-                    "ORDER BY in a recursive query is not implemented"
-                ));
+                return Err(err!(FEATURE_NOT_SUPPORTED, "ORDER BY in a recursive query is not implemented"));
             }
             if query.offset.is_some() {
                 return Err(err!(FEATURE_NOT_SUPPORTED, "OFFSET in a recursive query is not implemented"));

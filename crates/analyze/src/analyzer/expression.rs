@@ -92,7 +92,8 @@ impl Analyzer<'_> {
                 Ok(Expr::CurrentOf { cursor: current.cursor_name.as_str().into() })
             }
             NodeEnum::NamedArgExpr(named) => {
-                Err(err!(SYNTAX_ERROR, "named argument \"{}\" is not allowed here", named.name).at(named.location))
+                Err(err!(SYNTAX_ERROR, "named argument \"{}\" is not allowed here", named.name)
+                    .at(named.location))
             }
             NodeEnum::MultiAssignRef(_) => Err(err!(
                 SYNTAX_ERROR,
@@ -126,13 +127,18 @@ impl Analyzer<'_> {
         match &constant.val {
             None => make(Datum::Null, self.lookup.type_ref(types::UNKNOWN)),
             Some(Val::Ival(integer)) => make(Datum::Int4(integer.ival), self.lookup.type_ref(types::INT4)),
-            Some(Val::Sval(text)) => make(Datum::text(text.sval.as_str()), self.lookup.type_ref(types::UNKNOWN)),
+            Some(Val::Sval(text)) => {
+                make(Datum::text(text.sval.as_str()), self.lookup.type_ref(types::UNKNOWN))
+            }
             Some(Val::Boolval(value)) => make(Datum::Bool(value.boolval), self.lookup.type_ref(types::BOOL)),
             Some(Val::Fval(number)) => {
                 if let Some((value, ty)) = numeric_literal(&number.fval) {
                     return make(value, self.lookup.type_ref(ty));
                 }
-                match self.read_literal(&number.fval, types::NUMERIC, -1).map_err(|error| error.at(location))? {
+                match self
+                    .read_literal(&number.fval, types::NUMERIC, -1)
+                    .map_err(|error| error.at(location))?
+                {
                     Some(value) => make(value, self.lookup.type_ref(types::NUMERIC)),
                     None => Err(Error::internal("numeric literal without a value")),
                 }
@@ -283,7 +289,9 @@ impl Analyzer<'_> {
             let array_type = match scalar {
                 Some(scalar)
                     if scalar != types::RECORD
-                        && all.iter().all(|expr| self.can_coerce(&[expr_type(expr).oid], &[scalar], Coercion::Implicit)) =>
+                        && all.iter().all(|expr| {
+                            self.can_coerce(&[expr_type(expr).oid], &[scalar], Coercion::Implicit)
+                        }) =>
                 {
                     self.lookup.array_of(scalar)
                 }
@@ -325,7 +333,12 @@ impl Analyzer<'_> {
         let low = self.expression_inner(inner(low)?)?;
         let high = self.expression_inner(inner(high)?)?;
         let mut compare = |operator: &str, bound: &Expr| {
-            self.make_operator(&QualifiedName::operator(operator), Some(value.clone()), bound.clone(), location)
+            self.make_operator(
+                &QualifiedName::operator(operator),
+                Some(value.clone()),
+                bound.clone(),
+                location,
+            )
         };
         Ok(match Kind::try_from(expr.kind).unwrap_or(Kind::Undefined) {
             Kind::AexprBetween => Expr::And(vec![compare(">=", &low)?, compare("<=", &high)?]),
@@ -406,7 +419,12 @@ impl Analyzer<'_> {
             let condition = match &test_value {
                 Some(test) => {
                     let value = self.expression_boxed(&when.expr)?;
-                    self.make_operator(&QualifiedName::operator("="), Some(test.clone()), value, when.location)?
+                    self.make_operator(
+                        &QualifiedName::operator("="),
+                        Some(test.clone()),
+                        value,
+                        when.location,
+                    )?
                 }
                 None => self.expression_boxed(&when.expr)?,
             };
@@ -415,7 +433,9 @@ impl Analyzer<'_> {
         }
         let default = match &case.defresult {
             Some(node) => self.expression_inner(inner(node)?)?,
-            None => Expr::Const { value: Datum::Null, ty: self.lookup.type_ref(types::UNKNOWN), location: -1 },
+            None => {
+                Expr::Const { value: Datum::Null, ty: self.lookup.type_ref(types::UNKNOWN), location: -1 }
+            }
         };
         // The default counts first when the common type is chosen.
         let mut all: Vec<&Expr> = vec![&default];
@@ -437,9 +457,12 @@ impl Analyzer<'_> {
 
     fn refuse_set_in(&self, expr: &Expr, construct: &str) -> Result<()> {
         if crate::walk::any(expr, &mut |expr| super::returns_set(expr)) {
-            return Err(err!(FEATURE_NOT_SUPPORTED, "set-returning functions are not allowed in {construct}")
-                .hint("You might be able to move the set-returning function into a LATERAL FROM item.")
-                .at(expr_location(expr)));
+            return Err(err!(
+                FEATURE_NOT_SUPPORTED,
+                "set-returning functions are not allowed in {construct}"
+            )
+            .hint("You might be able to move the set-returning function into a LATERAL FROM item.")
+            .at(expr_location(expr)));
         }
         Ok(())
     }
@@ -482,7 +505,8 @@ impl Analyzer<'_> {
                 other => {
                     let expr = self.expression_inner(other)?;
                     let ty = expr_type(&expr).oid;
-                    if ty != types::INT2VECTOR && ty != types::OIDVECTOR && self.lookup.array_element(ty) != 0 {
+                    if ty != types::INT2VECTOR && ty != types::OIDVECTOR && self.lookup.array_element(ty) != 0
+                    {
                         multidimensional = true;
                     }
                     elements.push(expr);
@@ -580,7 +604,9 @@ impl Analyzer<'_> {
             }
         }
         if fields.len() > 1664 {
-            return Err(err!(TOO_MANY_COLUMNS, "ROW expressions can have at most {} entries", 1664).at(row.location));
+            return Err(
+                err!(TOO_MANY_COLUMNS, "ROW expressions can have at most {} entries", 1664).at(row.location)
+            );
         }
         let names: Vec<Text> = (1..=fields.len()).map(|i| format!("f{i}").into()).collect();
         let form = if row.row_format == protobuf::CoercionForm::CoerceExplicitCall as i32 {
@@ -612,9 +638,12 @@ impl Analyzer<'_> {
     pub(crate) fn collate(&mut self, arg: Expr, name: &[Node], location: Location) -> Result<Expr> {
         let ty = expr_type(&arg);
         if ty.oid != types::UNKNOWN && self.lookup.type_collation(ty.oid) == 0 {
-            return Err(
-                err!(DATATYPE_MISMATCH, "collations are not supported by type {}", self.type_text(ty.oid)).at(location)
-            );
+            return Err(err!(
+                DATATYPE_MISMATCH,
+                "collations are not supported by type {}",
+                self.type_text(ty.oid)
+            )
+            .at(location));
         }
         let collation = self.collation_by_name(name).map_err(|error| error.at(location))?;
         Ok(Expr::Collate { arg: Box::new(arg), collation, location })
@@ -622,12 +651,16 @@ impl Analyzer<'_> {
 
     fn sql_value_function(&mut self, function: &protobuf::SqlValueFunction) -> Result<Expr> {
         use protobuf::SqlValueFunctionOp as Op;
-        let (function_kind, ty, typmod) = match Op::try_from(function.op).unwrap_or(Op::SqlvalueFunctionOpUndefined) {
+        let (function_kind, ty, typmod) = match Op::try_from(function.op)
+            .unwrap_or(Op::SqlvalueFunctionOpUndefined)
+        {
             Op::SvfopCurrentDate => (SqlValueFunction::CurrentDate, types::DATE, -1),
             Op::SvfopCurrentTime => (SqlValueFunction::CurrentTime, types::TIMETZ, -1),
             Op::SvfopCurrentTimeN => (SqlValueFunction::CurrentTime, types::TIMETZ, function.typmod),
             Op::SvfopCurrentTimestamp => (SqlValueFunction::CurrentTimestamp, types::TIMESTAMPTZ, -1),
-            Op::SvfopCurrentTimestampN => (SqlValueFunction::CurrentTimestamp, types::TIMESTAMPTZ, function.typmod),
+            Op::SvfopCurrentTimestampN => {
+                (SqlValueFunction::CurrentTimestamp, types::TIMESTAMPTZ, function.typmod)
+            }
             Op::SvfopLocaltime => (SqlValueFunction::LocalTime, types::TIME, -1),
             Op::SvfopLocaltimeN => (SqlValueFunction::LocalTime, types::TIME, function.typmod),
             Op::SvfopLocaltimestamp => (SqlValueFunction::LocalTimestamp, types::TIMESTAMP, -1),
@@ -638,7 +671,9 @@ impl Analyzer<'_> {
             Op::SvfopSessionUser => (SqlValueFunction::SessionUser, types::NAME, -1),
             Op::SvfopCurrentCatalog => (SqlValueFunction::CurrentCatalog, types::NAME, -1),
             Op::SvfopCurrentSchema => (SqlValueFunction::CurrentSchema, types::NAME, -1),
-            Op::SqlvalueFunctionOpUndefined => return Err(Error::internal("unrecognized SQL value function")),
+            Op::SqlvalueFunctionOpUndefined => {
+                return Err(Error::internal("unrecognized SQL value function"));
+            }
         };
         let typmod = typmod.min(6);
         let ty = TypeRef { typmod, ..self.lookup.type_ref(ty) };
@@ -655,9 +690,8 @@ impl Analyzer<'_> {
             match inner(step)? {
                 NodeEnum::AIndices(indices) => subscripts.push(indices),
                 NodeEnum::AStar(_) => {
-                    return Err(
-                        err!(FEATURE_NOT_SUPPORTED, "row expansion via \"*\" is not supported here").at(location)
-                    );
+                    return Err(err!(FEATURE_NOT_SUPPORTED, "row expansion via \"*\" is not supported here")
+                        .at(location));
                 }
                 NodeEnum::String(name) => {
                     if !subscripts.is_empty() {
@@ -698,9 +732,8 @@ impl Analyzer<'_> {
             .at(location));
         }
         if source == types::RECORD {
-            return Err(
-                err!(UNDEFINED_COLUMN, "could not identify column \"{name}\" in record data type").at(location)
-            );
+            return Err(err!(UNDEFINED_COLUMN, "could not identify column \"{name}\" in record data type")
+                .at(location));
         }
         Err(err!(
             WRONG_OBJECT_TYPE,
@@ -711,7 +744,12 @@ impl Analyzer<'_> {
     }
 
     /// A field of a composite value by name.
-    pub(crate) fn select_field(&self, record: &Expr, name: &str, _location: Location) -> Result<Option<Expr>> {
+    pub(crate) fn select_field(
+        &self,
+        record: &Expr,
+        name: &str,
+        _location: Location,
+    ) -> Result<Option<Expr>> {
         let Some(columns) = self.record_columns(record) else { return Ok(None) };
         // A whole row of a table is not built only to be taken apart.
         for (index, column) in columns.iter().enumerate() {
@@ -721,7 +759,11 @@ impl Analyzer<'_> {
                     && var.attno == 0
                     && matches!(
                         self.entry_of(var).kind,
-                        RangeTableKind::Relation { .. } | RangeTableKind::Subquery { .. } | RangeTableKind::Values { .. } | RangeTableKind::Cte { .. } | RangeTableKind::Function { .. }
+                        RangeTableKind::Relation { .. }
+                            | RangeTableKind::Subquery { .. }
+                            | RangeTableKind::Values { .. }
+                            | RangeTableKind::Cte { .. }
+                            | RangeTableKind::Function { .. }
                     )
                     && self.entry_of(var).columns.get(index).is_some_and(|found| found.ty == column.ty)
                 {
@@ -829,8 +871,16 @@ impl Analyzer<'_> {
         let expr = self.expression_inner(inner(node)?)?;
         let source = expr_type(&expr).oid;
         let at = expr_location(&expr);
-        self.coerce_to_target(expr, source, types::INT4, -1, Coercion::Assignment, CallForm::ImplicitCast, -1)?
-            .ok_or_else(|| err!(DATATYPE_MISMATCH, "array subscript must have type integer").at(at))
+        self.coerce_to_target(
+            expr,
+            source,
+            types::INT4,
+            -1,
+            Coercion::Assignment,
+            CallForm::ImplicitCast,
+            -1,
+        )?
+        .ok_or_else(|| err!(DATATYPE_MISMATCH, "array subscript must have type integer").at(at))
     }
 
     fn jsonb_subscript(
@@ -857,8 +907,15 @@ impl Analyzer<'_> {
             } else {
                 types::TEXT
             };
-            let coerced =
-                self.coerce_to_target(expr, source, target, -1, Coercion::Implicit, CallForm::ImplicitCast, -1)?;
+            let coerced = self.coerce_to_target(
+                expr,
+                source,
+                target,
+                -1,
+                Coercion::Implicit,
+                CallForm::ImplicitCast,
+                -1,
+            )?;
             upper.push(Some(coerced.ok_or_else(|| {
                 err!(DATATYPE_MISMATCH, "subscript type {} is not supported", self.type_text(source))
                     .hint("jsonb subscript must be coercible to either integer or text.")
@@ -891,7 +948,12 @@ pub(crate) struct Assignment<'n> {
 }
 
 impl Analyzer<'_> {
-    fn assigned_value(&mut self, assignment: Assignment<'_>, ty: TypeRef, location: Location) -> Result<Expr> {
+    fn assigned_value(
+        &mut self,
+        assignment: Assignment<'_>,
+        ty: TypeRef,
+        location: Location,
+    ) -> Result<Expr> {
         let source = expr_type(&assignment.value).oid;
         let at = expr_location(&assignment.value);
         let coerced = self.coerce_to_target(

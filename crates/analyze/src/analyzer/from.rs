@@ -177,7 +177,8 @@ impl Analyzer<'_> {
                 return Ok(relation);
             }
             // A WITH query that is there, but not yet: say so.
-            if self.levels().iter().any(|level| level.ctes.iter().any(|cte| *cte.cte.name == *range.relname)) {
+            if self.levels().iter().any(|level| level.ctes.iter().any(|cte| *cte.cte.name == *range.relname))
+            {
                 return Err(err!(UNDEFINED_TABLE, "relation \"{}\" does not exist", range.relname)
                     .detail(format!(
                         "There is a WITH item named \"{}\", but it cannot be referenced from this part of the query.",
@@ -186,7 +187,9 @@ impl Analyzer<'_> {
                     .hint("Use WITH RECURSIVE, or re-order the WITH items to remove forward references.")
                     .at(range.location));
             }
-            return Err(err!(UNDEFINED_TABLE, "relation \"{}\" does not exist", range.relname).at(range.location));
+            return Err(
+                err!(UNDEFINED_TABLE, "relation \"{}\" does not exist", range.relname).at(range.location)
+            );
         }
         self.lookup.relation_in_schema(&range.schemaname, &range.relname).ok_or_else(|| {
             err!(UNDEFINED_TABLE, "relation \"{}.{}\" does not exist", range.schemaname, range.relname)
@@ -201,7 +204,9 @@ impl Analyzer<'_> {
         };
         let method: Text = sample.method.last().map_or("", string_value).into();
         if !matches!(&*method, "system" | "bernoulli") {
-            return Err(err!(UNDEFINED_OBJECT, "tablesample method {method} does not exist").at(sample.location));
+            return Err(
+                err!(UNDEFINED_OBJECT, "tablesample method {method} does not exist").at(sample.location)
+            );
         }
         if sample.args.len() != 1 {
             return Err(err!(
@@ -306,7 +311,8 @@ impl Analyzer<'_> {
             {
                 for arg in &call.args {
                     let single = protobuf::FuncCall { args: vec![arg.clone()], ..(**call).clone() };
-                    let expr = self.expression(&NodeEnum::FuncCall(Box::new(single)), ExprKind::FromFunction)?;
+                    let expr =
+                        self.expression(&NodeEnum::FuncCall(Box::new(single)), ExprKind::FromFunction)?;
                     calls.push((expr, "unnest".to_owned(), Vec::new()));
                 }
                 continue;
@@ -319,8 +325,11 @@ impl Analyzer<'_> {
             if calls.len() != 1 {
                 let location = column_definition_location(&range.coldeflist);
                 let error = if range.is_rowsfrom {
-                    err!(SYNTAX_ERROR, "ROWS FROM() with multiple functions cannot have a column definition list")
-                        .hint("Put a separate column definition list for each function inside ROWS FROM().")
+                    err!(
+                        SYNTAX_ERROR,
+                        "ROWS FROM() with multiple functions cannot have a column definition list"
+                    )
+                    .hint("Put a separate column definition list for each function inside ROWS FROM().")
                 } else {
                     err!(SYNTAX_ERROR, "UNNEST() with multiple arguments cannot have a column definition list")
                         .hint("Use separate UNNEST() calls inside ROWS FROM(), and attach a column definition list to each one.")
@@ -339,7 +348,9 @@ impl Analyzer<'_> {
         }
         let alias_name = range.alias.as_ref().map(|alias| alias.aliasname.clone());
         let single = calls.len() == 1;
-        let entry_name = alias_name.clone().unwrap_or_else(|| calls.first().map_or_else(String::new, |call| call.1.clone()));
+        let entry_name = alias_name
+            .clone()
+            .unwrap_or_else(|| calls.first().map_or_else(String::new, |call| call.1.clone()));
         let mut functions = Vec::with_capacity(calls.len());
         let mut columns: Vec<RangeColumn> = Vec::new();
         for (mut call, name, definitions) in calls {
@@ -391,8 +402,10 @@ impl Analyzer<'_> {
                     let NodeEnum::ColumnDef(definition) = inner(definition)? else {
                         return Err(Error::internal("unrecognized column definition"));
                     };
-                    let type_name =
-                        definition.type_name.as_ref().ok_or_else(|| Error::internal("column without a type"))?;
+                    let type_name = definition
+                        .type_name
+                        .as_ref()
+                        .ok_or_else(|| Error::internal("column without a type"))?;
                     if type_name.setof {
                         return Err(err!(
                             INVALID_TABLE_DEFINITION,
@@ -448,7 +461,11 @@ impl Analyzer<'_> {
             functions.push(RangeFunction {
                 call,
                 column_count: given.len(),
-                column_types: if composite { given.iter().map(|column| column.ty).collect() } else { Vec::new() },
+                column_types: if composite {
+                    given.iter().map(|column| column.ty).collect()
+                } else {
+                    Vec::new()
+                },
             });
             columns.append(&mut given);
         }
@@ -522,7 +539,9 @@ impl Analyzer<'_> {
         let mut using: Vec<Text> = Vec::new();
         if join.is_natural {
             for column in &left_columns {
-                if right_columns.iter().any(|other| other.name == column.name) && !using.contains(&column.name) {
+                if right_columns.iter().any(|other| other.name == column.name)
+                    && !using.contains(&column.name)
+                {
                     using.push(column.name.clone());
                 }
             }
@@ -548,13 +567,14 @@ impl Analyzer<'_> {
                 let left_column = using_column(&left_columns, name, "left")?;
                 let right_column = using_column(&right_columns, name, "right")?;
                 let equal = super::QualifiedName::operator("=");
-                let test =
-                    self.make_operator(&equal, Some(left_column.var()), right_column.var(), -1)?;
+                let test = self.make_operator(&equal, Some(left_column.var()), right_column.var(), -1)?;
                 tests.push(self.coerce_to_boolean(test, "JOIN/USING")?);
                 let merged = self.merge_column(kind, left_column, right_column)?;
                 let index = joined.len();
                 joined.push(match &merged {
-                    Expr::Var(var) => NamespaceColumn { name: name.clone(), varno: var.varno, attno: var.attno, ty: var.ty },
+                    Expr::Var(var) => {
+                        NamespaceColumn { name: name.clone(), varno: var.varno, attno: var.attno, ty: var.ty }
+                    }
                     other => NamespaceColumn {
                         name: name.clone(),
                         varno: join_index,
@@ -664,7 +684,12 @@ impl Analyzer<'_> {
     }
 
     /// The one column that USING makes of two.
-    fn merge_column(&mut self, kind: JoinKind, left: &NamespaceColumn, right: &NamespaceColumn) -> Result<Expr> {
+    fn merge_column(
+        &mut self,
+        kind: JoinKind,
+        left: &NamespaceColumn,
+        right: &NamespaceColumn,
+    ) -> Result<Expr> {
         let (l, r) = (left.var(), right.var());
         let common = self.select_common_type(&[&l, &r], Some("JOIN/USING"))?.unwrap_or(types::TEXT);
         let typmod = self.select_common_typmod(&[&l, &r], common);
@@ -672,7 +697,11 @@ impl Analyzer<'_> {
         let r = self.merge_side(r, common, typmod)?;
         Ok(match kind {
             JoinKind::Inner => {
-                if matches!(l, Expr::Var(_)) || !matches!(r, Expr::Var(_)) { l } else { r }
+                if matches!(l, Expr::Var(_)) || !matches!(r, Expr::Var(_)) {
+                    l
+                } else {
+                    r
+                }
             }
             JoinKind::Left => l,
             JoinKind::Right => r,
@@ -815,7 +844,11 @@ fn figure_name(node: &NodeEnum, name: &mut Option<String>) -> u8 {
         }
         NodeEnum::FuncCall(call) => call.funcname.last().map_or(0, |last| set(string_value(last))),
         NodeEnum::AExpr(expr) => {
-            if expr.kind == protobuf::AExprKind::AexprNullif as i32 { set("nullif") } else { 0 }
+            if expr.kind == protobuf::AExprKind::AexprNullif as i32 {
+                set("nullif")
+            } else {
+                0
+            }
         }
         NodeEnum::TypeCast(cast) => {
             let strength = boxed(&cast.arg, name);
@@ -835,7 +868,8 @@ fn figure_name(node: &NodeEnum, name: &mut Option<String>) -> u8 {
             Ok(protobuf::SubLinkType::ArraySublink) => set("array"),
             Ok(protobuf::SubLinkType::ExprSublink) => {
                 // The subquery's only column.
-                let Some(NodeEnum::SelectStmt(select)) = link.subselect.as_ref().and_then(|node| node.node.as_ref())
+                let Some(NodeEnum::SelectStmt(select)) =
+                    link.subselect.as_ref().and_then(|node| node.node.as_ref())
                 else {
                     return 0;
                 };

@@ -38,8 +38,7 @@ impl Analyzer<'_> {
             .filter(|target| query.group.iter().any(|clause| clause.target == target.sort_group_ref))
             .map(|target| (target.expr.clone(), target.sort_group_ref))
             .collect();
-        let in_all_sets =
-            |reference: u32| query.grouping_sets.iter().all(|set| set.contains(&reference));
+        let in_all_sets = |reference: u32| query.grouping_sets.iter().all(|set| set.contains(&reference));
         let common = group_targets
             .iter()
             .filter(|(_, reference)| in_all_sets(*reference))
@@ -203,11 +202,8 @@ impl GroupCheck<'_> {
         let _ = self.has_sets;
         let column = format!("{}.{name}", entry.alias);
         if depth > 0 {
-            return Err(err!(
-                GROUPING_ERROR,
-                "subquery uses ungrouped column \"{column}\" from outer query"
-            )
-            .at(var.location));
+            return Err(err!(GROUPING_ERROR, "subquery uses ungrouped column \"{column}\" from outer query")
+                .at(var.location));
         }
         let error = err!(
             GROUPING_ERROR,
@@ -233,4 +229,3 @@ fn primary_key_columns(relation: &cairn_catalog::Relation) -> Option<Vec<i16>> {
         })
         .collect()
 }
-

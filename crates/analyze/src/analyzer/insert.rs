@@ -11,10 +11,7 @@ use cairn_types::{Error, Result, Text, err, types};
 use pg_query::protobuf::{self, Node, node::Node as NodeEnum};
 
 use super::{
-    Analyzer, ExprKind, expr_location, expr_type,
-    names::inner,
-    scope::NamespaceItem,
-    select::new_query,
+    Analyzer, ExprKind, expr_location, expr_type, names::inner, scope::NamespaceItem, select::new_query,
 };
 use crate::{compare::same, query::*};
 
@@ -56,13 +53,20 @@ impl Analyzer<'_> {
             RelationKind::MaterializedView => {
                 Err(err!(WRONG_OBJECT_TYPE, "cannot change materialized view \"{}\"", relation.name))
             }
-            RelationKind::Toast => Err(err!(WRONG_OBJECT_TYPE, "cannot change TOAST relation \"{}\"", relation.name)),
+            RelationKind::Toast => {
+                Err(err!(WRONG_OBJECT_TYPE, "cannot change TOAST relation \"{}\"", relation.name))
+            }
             _ => Err(Error::unsupported(format!("{verb} a view (\"{}\") is", relation.name))),
         }
     }
 
     /// Adds the target as the level's first entry; gives its index.
-    pub(crate) fn add_target(&mut self, relation: Arc<Relation>, alias: Option<&protobuf::Alias>, in_from: bool) -> usize {
+    pub(crate) fn add_target(
+        &mut self,
+        relation: Arc<Relation>,
+        alias: Option<&protobuf::Alias>,
+        in_from: bool,
+    ) -> usize {
         let alias = alias.map(|alias| Text::from(alias.aliasname.as_str()));
         let entry = self.relation_entry(relation, alias, in_from);
         let level = self.level();
@@ -130,7 +134,10 @@ impl Analyzer<'_> {
         level.namespace.push(NamespaceItem::whole(target, alias));
     }
 
-    pub(crate) fn returning_list(&mut self, returning: &protobuf::ReturningClause) -> Result<Vec<TargetEntry>> {
+    pub(crate) fn returning_list(
+        &mut self,
+        returning: &protobuf::ReturningClause,
+    ) -> Result<Vec<TargetEntry>> {
         if !returning.options.is_empty() {
             let location = match returning.options.first().and_then(|node| node.node.as_ref()) {
                 Some(NodeEnum::ReturningOption(option)) => option.location,
@@ -166,7 +173,11 @@ impl Analyzer<'_> {
                 return Err(err!(DUPLICATE_COLUMN, "column \"{}\" specified more than once", target.name)
                     .at(target.location));
             }
-            columns.push(TargetColumn { attno, indirection: target.indirection.clone(), location: target.location });
+            columns.push(TargetColumn {
+                attno,
+                indirection: target.indirection.clone(),
+                location: target.location,
+            });
         }
         Ok(columns)
     }
@@ -177,13 +188,15 @@ impl Analyzer<'_> {
         name: &str,
         location: Location,
     ) -> Result<&'r Column> {
-        if let Some(column) = relation.columns.iter().find(|column| !column.dropped && *column.name == *name) {
+        if let Some(column) = relation.columns.iter().find(|column| !column.dropped && *column.name == *name)
+        {
             return Ok(column);
         }
         if super::scope::system_column(name).is_some() {
             return Err(err!(FEATURE_NOT_SUPPORTED, "cannot assign to system column \"{name}\"").at(location));
         }
-        Err(err!(UNDEFINED_COLUMN, "column \"{name}\" of relation \"{}\" does not exist", relation.name).at(location))
+        Err(err!(UNDEFINED_COLUMN, "column \"{name}\" of relation \"{}\" does not exist", relation.name)
+            .at(location))
     }
 
     /// Coerces one row's values to their columns. DEFAULT stays as it is.
@@ -211,7 +224,14 @@ impl Analyzer<'_> {
         }
         let mut coerced = Vec::with_capacity(values.len());
         for (column, value) in columns.iter().zip(values) {
-            coerced.push(self.assigned(relation, column.attno, &column.indirection, value, None, column.location)?);
+            coerced.push(self.assigned(
+                relation,
+                column.attno,
+                &column.indirection,
+                value,
+                None,
+                column.location,
+            )?);
         }
         Ok(coerced)
     }
@@ -338,7 +358,14 @@ impl Analyzer<'_> {
                     let old = Expr::Field { record: Box::new(base.clone()), number, ty: column.ty };
                     match value.take_if(|_| index == position) {
                         Some(value) => {
-                            fields.push(self.assign_into(old, column.ty, &field.sval, &indirection[1..], value, location)?);
+                            fields.push(self.assign_into(
+                                old,
+                                column.ty,
+                                &field.sval,
+                                &indirection[1..],
+                                value,
+                                location,
+                            )?);
                         }
                         None => fields.push(old),
                     }
@@ -465,8 +492,11 @@ impl Analyzer<'_> {
         for index in 0..width {
             let ty = if skipped[index] {
                 for row in &mut rows {
-                    row[index] =
-                        Expr::Const { value: cairn_types::Datum::Null, ty: self.lookup.type_ref(types::TEXT), location: -1 };
+                    row[index] = Expr::Const {
+                        value: cairn_types::Datum::Null,
+                        ty: self.lookup.type_ref(types::TEXT),
+                        location: -1,
+                    };
                 }
                 self.lookup.type_ref(types::TEXT)
             } else {
@@ -524,8 +554,11 @@ impl Analyzer<'_> {
             if ty.oid == types::UNKNOWN && matches!(target.expr, Expr::Const { .. } | Expr::Param { .. }) {
                 values.push(target.expr.clone());
                 if target.sort_group_ref == 0 {
-                    target.expr =
-                        Expr::Const { value: cairn_types::Datum::Null, ty: unknown, location: expr_location(&target.expr) };
+                    target.expr = Expr::Const {
+                        value: cairn_types::Datum::Null,
+                        ty: unknown,
+                        location: expr_location(&target.expr),
+                    };
                 }
                 continue;
             }
@@ -574,10 +607,7 @@ impl Analyzer<'_> {
                 "cannot insert a non-DEFAULT value into column \"{}\"",
                 column.name
             )
-            .detail(format!(
-                "Column \"{}\" is an identity column defined as GENERATED ALWAYS.",
-                column.name
-            ))
+            .detail(format!("Column \"{}\" is an identity column defined as GENERATED ALWAYS.", column.name))
             .hint("Use OVERRIDING SYSTEM VALUE to override."));
         }
         Ok(())
@@ -671,10 +701,18 @@ impl Analyzer<'_> {
     }
 
     /// The unique indexes that ON CONFLICT (...) or ON CONSTRAINT means. Errors: 42P10, 42704, 55000.
-    fn arbiters(&mut self, infer: &protobuf::InferClause, relation: &Arc<Relation>, target: usize) -> Result<Vec<u32>> {
+    fn arbiters(
+        &mut self,
+        infer: &protobuf::InferClause,
+        relation: &Arc<Relation>,
+        target: usize,
+    ) -> Result<Vec<u32>> {
         if !infer.conname.is_empty() {
-            let constraint =
-                relation.constraints.iter().find(|constraint| *constraint.name == *infer.conname).ok_or_else(|| {
+            let constraint = relation
+                .constraints
+                .iter()
+                .find(|constraint| *constraint.name == *infer.conname)
+                .ok_or_else(|| {
                     err!(
                         UNDEFINED_OBJECT,
                         "constraint \"{}\" for table \"{}\" does not exist",
@@ -690,7 +728,10 @@ impl Analyzer<'_> {
                         | cairn_catalog::ConstraintKind::NotNull
                 )
             {
-                return Err(err!(WRONG_OBJECT_TYPE, "constraint in ON CONFLICT clause has no associated index"));
+                return Err(err!(
+                    WRONG_OBJECT_TYPE,
+                    "constraint in ON CONFLICT clause has no associated index"
+                ));
             }
             if constraint.deferrable {
                 return Err(err!(
@@ -710,7 +751,10 @@ impl Analyzer<'_> {
                 return Err(err!(INVALID_COLUMN_REFERENCE, "ASC/DESC is not allowed in ON CONFLICT clause"));
             }
             if element.nulls_ordering != protobuf::SortByNulls::SortbyNullsDefault as i32 {
-                return Err(err!(INVALID_COLUMN_REFERENCE, "NULLS FIRST/LAST is not allowed in ON CONFLICT clause"));
+                return Err(err!(
+                    INVALID_COLUMN_REFERENCE,
+                    "NULLS FIRST/LAST is not allowed in ON CONFLICT clause"
+                ));
             }
             if !element.name.is_empty() {
                 let column = protobuf::ColumnRef {
@@ -759,7 +803,9 @@ impl Analyzer<'_> {
             for key in &index.keys {
                 match &key.key {
                     IndexKeyColumn::Attribute(attno) => index_attributes.push(*attno),
-                    IndexKeyColumn::Expression(text) => index_expressions.push(self.relation_expression(text, relation, target)?),
+                    IndexKeyColumn::Expression(text) => {
+                        index_expressions.push(self.relation_expression(text, relation, target)?)
+                    }
                 }
             }
             fits &= attributes.iter().all(|attno| index_attributes.contains(attno));
@@ -784,7 +830,12 @@ impl Analyzer<'_> {
     }
 
     /// Stored SQL text over a relation's columns, as an expression over entry `range`.
-    pub(crate) fn relation_expression(&mut self, text: &str, relation: &Arc<Relation>, range: usize) -> Result<Expr> {
+    pub(crate) fn relation_expression(
+        &mut self,
+        text: &str,
+        relation: &Arc<Relation>,
+        range: usize,
+    ) -> Result<Expr> {
         let relation = relation.clone();
         self.isolated(|analyzer| {
             let node = crate::parse::parse_expression(text)?;

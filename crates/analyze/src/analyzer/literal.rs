@@ -20,13 +20,17 @@ impl Analyzer<'_> {
             types::DATE => is_iso_date(text),
             types::TIMESTAMP => is_iso_timestamp(text) == Some(false),
             types::TIMESTAMPTZ => is_iso_timestamp(text) == Some(true),
-            types::TIME => !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit() || matches!(b, b':' | b'.')),
+            types::TIME => {
+                !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit() || matches!(b, b':' | b'.'))
+            }
             types::TIMETZ => false,
             // A sign's reach depends on intervalstyle.
             types::INTERVAL => !text.trim_start().starts_with('-'),
             types::RECORD | types::MONEY => false,
             _ => match self.lookup.kind(ty) {
-                Some(TypeKind::Composite | TypeKind::Domain | TypeKind::Range | TypeKind::Multirange) => false,
+                Some(TypeKind::Composite | TypeKind::Domain | TypeKind::Range | TypeKind::Multirange) => {
+                    false
+                }
                 Some(TypeKind::Pseudo) => matches!(ty, types::CSTRING | types::VOID),
                 _ => {
                     let element = self.lookup.array_element(ty);

@@ -171,15 +171,22 @@ impl<'a> Lookup<'a> {
     // ----- Functions and operators
 
     pub fn proc(&self, oid: Oid) -> Result<&'a Arc<Proc>> {
-        self.catalog.proc(oid).ok_or_else(|| Error::internal(format!("cache lookup failed for function {oid}")))
+        self.catalog
+            .proc(oid)
+            .ok_or_else(|| Error::internal(format!("cache lookup failed for function {oid}")))
     }
 
     pub fn aggregate(&self, oid: Oid) -> Result<&'a Aggregate> {
-        self.catalog.aggregate(oid).ok_or_else(|| Error::internal(format!("cache lookup failed for aggregate {oid}")))
+        self.catalog
+            .aggregate(oid)
+            .ok_or_else(|| Error::internal(format!("cache lookup failed for aggregate {oid}")))
     }
 
     /// All functions of the name that are in reach, with the position of their schema in the search path.
-    pub fn functions(&self, name: &QualifiedName) -> Result<impl Iterator<Item = (&'a Arc<Proc>, usize)> + use<'a>> {
+    pub fn functions(
+        &self,
+        name: &QualifiedName,
+    ) -> Result<impl Iterator<Item = (&'a Arc<Proc>, usize)> + use<'a>> {
         let schema = match &name.schema {
             Some(schema) => Some(self.require_schema(schema)?),
             None => None,
@@ -189,13 +196,19 @@ impl<'a> Lookup<'a> {
             Some(schema) => (proc.namespace == schema).then_some((proc, 0)),
             None => {
                 // The temporary schema is never searched for functions.
-                let searched = |namespace: &Oid| *namespace == proc.namespace && Some(*namespace) != path.temporary;
+                let searched =
+                    |namespace: &Oid| *namespace == proc.namespace && Some(*namespace) != path.temporary;
                 path.namespaces.iter().position(searched).map(|position| (proc, position))
             }
         }))
     }
 
-    pub fn operator_exact(&self, name: &QualifiedName, left: Oid, right: Oid) -> Result<Option<Arc<Operator>>> {
+    pub fn operator_exact(
+        &self,
+        name: &QualifiedName,
+        left: Oid,
+        right: Oid,
+    ) -> Result<Option<Arc<Operator>>> {
         if let Some(schema) = &name.schema {
             self.require_schema(schema)?;
             if **schema != *"pg_catalog" {

@@ -167,7 +167,11 @@ pub fn analyze_column_expression(
     let mut expr = match coerced {
         Some(expr) => expr,
         None => {
-            let what = if kind == ExprKind::GeneratedColumn { "generation expression" } else { "default expression" };
+            let what = if kind == ExprKind::GeneratedColumn {
+                "generation expression"
+            } else {
+                "default expression"
+            };
             return Err(cairn_types::err!(
                 DATATYPE_MISMATCH,
                 "column \"{column}\" is of type {} but {what} is of type {}",
@@ -201,7 +205,10 @@ pub fn analyze_condition(
 }
 
 /// Resolves a type name of the parse tree: its oid and modifier. Errors: 42704 and its kin.
-pub fn resolve_type_name(name: &pg_query::protobuf::TypeName, context: &AnalyzeContext<'_>) -> Result<(Oid, i32)> {
+pub fn resolve_type_name(
+    name: &pg_query::protobuf::TypeName,
+    context: &AnalyzeContext<'_>,
+) -> Result<(Oid, i32)> {
     Analyzer::new(context).resolve_type(name)
 }
 
@@ -438,12 +445,16 @@ pub fn expr_location(expr: &Expr) -> Location {
         | Expr::Default { location, .. } => *location,
         Expr::Var(var) => var.location,
         Expr::Function(call) => leftmost(call.location, first(&call.args)),
-        Expr::Operator(call) | Expr::DistinctFrom(call) | Expr::NullIf(call) => leftmost(call.location, first(&call.args)),
+        Expr::Operator(call) | Expr::DistinctFrom(call) | Expr::NullIf(call) => {
+            leftmost(call.location, first(&call.args))
+        }
         Expr::ArrayOperator(call) => leftmost(call.location, expr_location(&call.left)),
         Expr::And(args) | Expr::Or(args) => first(args),
         Expr::Not(arg) => expr_location(arg),
         Expr::SubLink(link) => match &link.kind {
-            SubLinkKind::Any(comparison) | SubLinkKind::All(comparison) => leftmost(first(&comparison.left), link.location),
+            SubLinkKind::Any(comparison) | SubLinkKind::All(comparison) => {
+                leftmost(first(&comparison.left), link.location)
+            }
             _ => link.location,
         },
         Expr::Aggregate(call) => call.location,

@@ -28,9 +28,17 @@ impl QualifiedName {
         match nodes.len() {
             1 => Ok(QualifiedName { schema: None, name: part(0).into() }),
             2 => Ok(QualifiedName { schema: Some(part(0).into()), name: part(1).into() }),
-            3 if part(0) == database => Ok(QualifiedName { schema: Some(part(1).into()), name: part(2).into() }),
-            3 => Err(err!(FEATURE_NOT_SUPPORTED, "cross-database references are not implemented: {}", joined(nodes))),
-            _ => Err(err!(SYNTAX_ERROR, "improper qualified name (too many dotted names): {}", joined(nodes))),
+            3 if part(0) == database => {
+                Ok(QualifiedName { schema: Some(part(1).into()), name: part(2).into() })
+            }
+            3 => Err(err!(
+                FEATURE_NOT_SUPPORTED,
+                "cross-database references are not implemented: {}",
+                joined(nodes)
+            )),
+            _ => {
+                Err(err!(SYNTAX_ERROR, "improper qualified name (too many dotted names): {}", joined(nodes)))
+            }
         }
     }
 }
@@ -65,5 +73,7 @@ pub(crate) fn inner(node: &Node) -> Result<&NodeEnum> {
 }
 
 pub(crate) fn inner_box(node: &Option<Box<Node>>) -> Result<&NodeEnum> {
-    node.as_ref().and_then(|node| node.node.as_ref()).ok_or_else(|| Error::internal("missing node in the parse tree"))
+    node.as_ref()
+        .and_then(|node| node.node.as_ref())
+        .ok_or_else(|| Error::internal("missing node in the parse tree"))
 }

@@ -39,15 +39,29 @@ impl Analyzer<'_> {
         let inputs = [left, right];
         let candidates: Vec<Candidate<Arc<Operator>>> = candidates
             .into_iter()
-            .map(|operator| Candidate { args: SmallVec::from_slice(&[operator.left, operator.right]), item: operator })
+            .map(|operator| Candidate {
+                args: SmallVec::from_slice(&[operator.left, operator.right]),
+                item: operator,
+            })
             .collect();
         match self.select_candidate(&inputs, candidates) {
             Selection::One(found) => Ok(found),
-            selection => Err(self.operator_error(name, Some(left), right, matches!(selection, Selection::Many), location)),
+            selection => Err(self.operator_error(
+                name,
+                Some(left),
+                right,
+                matches!(selection, Selection::Many),
+                location,
+            )),
         }
     }
 
-    pub(crate) fn prefix_operator(&self, name: &QualifiedName, operand: Oid, location: Location) -> Result<Arc<Operator>> {
+    pub(crate) fn prefix_operator(
+        &self,
+        name: &QualifiedName,
+        operand: Oid,
+        location: Location,
+    ) -> Result<Arc<Operator>> {
         if let Some(found) = self.lookup.operator_exact(name, 0, operand)? {
             return Ok(found);
         }
@@ -59,7 +73,9 @@ impl Analyzer<'_> {
             .collect();
         match self.select_candidate(&[operand], candidates) {
             Selection::One(found) => Ok(found),
-            selection => Err(self.operator_error(name, None, operand, matches!(selection, Selection::Many), location)),
+            selection => {
+                Err(self.operator_error(name, None, operand, matches!(selection, Selection::Many), location))
+            }
         }
     }
 
@@ -77,7 +93,9 @@ impl Analyzer<'_> {
         };
         if ambiguous {
             return err!(AMBIGUOUS_FUNCTION, "operator is not unique: {signature}")
-                .hint("Could not choose a best candidate operator. You might need to add explicit type casts.")
+                .hint(
+                    "Could not choose a best candidate operator. You might need to add explicit type casts.",
+                )
                 .at(location);
         }
         let hint = if left.is_some() {
@@ -107,7 +125,12 @@ impl Analyzer<'_> {
         right: Expr,
         location: Location,
     ) -> Result<OperatorCall> {
-        let (operator, mut args, actual, mut declared): (_, Vec<Expr>, SmallVec<[Oid; 2]>, SmallVec<[Oid; 2]>) = match left {
+        let (operator, mut args, actual, mut declared): (
+            _,
+            Vec<Expr>,
+            SmallVec<[Oid; 2]>,
+            SmallVec<[Oid; 2]>,
+        ) = match left {
             Some(left) => {
                 let inputs = [expr_type(&left).oid, expr_type(&right).oid];
                 let operator = self.binary_operator(name, inputs[0], inputs[1], location)?;
@@ -121,7 +144,8 @@ impl Analyzer<'_> {
                 (operator, vec![right], SmallVec::from_slice(&[input]), declared)
             }
         };
-        let result = self.enforce_polymorphic(&actual, &mut declared, operator.result).map_err(|e| e.at(location))?;
+        let result =
+            self.enforce_polymorphic(&actual, &mut declared, operator.result).map_err(|e| e.at(location))?;
         self.coerce_arguments(&mut args, &actual, &declared)?;
         let returns_set = self.lookup.proc(operator.code)?.returns_set;
         if returns_set {
@@ -154,9 +178,8 @@ impl Analyzer<'_> {
         } else {
             match self.lookup.array_element(self.lookup.base_type(array_type)) {
                 0 => {
-                    return Err(
-                        err!(WRONG_OBJECT_TYPE, "op ANY/ALL (array) requires array on right side").at(location)
-                    );
+                    return Err(err!(WRONG_OBJECT_TYPE, "op ANY/ALL (array) requires array on right side")
+                        .at(location));
                 }
                 element => element,
             }
@@ -164,32 +187,33 @@ impl Analyzer<'_> {
         let operator = self.binary_operator(name, left_type, element, location)?;
         let actual = [left_type, element];
         let mut declared = [operator.left, operator.right];
-        let result = self.enforce_polymorphic(&actual, &mut declared, operator.result).map_err(|e| e.at(location))?;
+        let result =
+            self.enforce_polymorphic(&actual, &mut declared, operator.result).map_err(|e| e.at(location))?;
         if result != types::BOOL {
             return Err(
                 err!(WRONG_OBJECT_TYPE, "op ANY/ALL (array) requires operator to yield boolean").at(location)
             );
         }
         if self.lookup.proc(operator.code)?.returns_set {
-            return Err(
-                err!(WRONG_OBJECT_TYPE, "op ANY/ALL (array) requires operator not to return a set").at(location)
-            );
+            return Err(err!(WRONG_OBJECT_TYPE, "op ANY/ALL (array) requires operator not to return a set")
+                .at(location));
         }
-        let declared_array = if super::polymorphic::is_polymorphic(operator.right) && element != types::UNKNOWN {
-            array_type
-        } else {
-            match self.lookup.array_of(declared[1]) {
-                0 => {
-                    return Err(err!(
-                        UNDEFINED_OBJECT,
-                        "could not find array type for data type {}",
-                        self.type_text(declared[1])
-                    )
-                    .at(location));
+        let declared_array =
+            if super::polymorphic::is_polymorphic(operator.right) && element != types::UNKNOWN {
+                array_type
+            } else {
+                match self.lookup.array_of(declared[1]) {
+                    0 => {
+                        return Err(err!(
+                            UNDEFINED_OBJECT,
+                            "could not find array type for data type {}",
+                            self.type_text(declared[1])
+                        )
+                        .at(location));
+                    }
+                    array => array,
                 }
-                array => array,
-            }
-        };
+            };
         let mut args = vec![left, array];
         self.coerce_arguments(&mut args, &[left_type, array_type], &[declared[0], declared_array])?;
         let array = args.pop();
@@ -209,11 +233,24 @@ impl Analyzer<'_> {
     }
 
     /// Coerces each argument to its parameter's type.
-    pub(crate) fn coerce_arguments(&mut self, args: &mut [Expr], actual: &[Oid], declared: &[Oid]) -> Result<()> {
+    pub(crate) fn coerce_arguments(
+        &mut self,
+        args: &mut [Expr],
+        actual: &[Oid],
+        declared: &[Oid],
+    ) -> Result<()> {
         for ((arg, &actual), &declared) in args.iter_mut().zip(actual).zip(declared) {
             if actual != declared {
                 let given = std::mem::replace(arg, Expr::CurrentOf { cursor: Default::default() });
-                *arg = self.coerce_type(given, actual, declared, -1, Coercion::Implicit, CallForm::ImplicitCast, -1)?;
+                *arg = self.coerce_type(
+                    given,
+                    actual,
+                    declared,
+                    -1,
+                    Coercion::Implicit,
+                    CallForm::ImplicitCast,
+                    -1,
+                )?;
             }
         }
         Ok(())
@@ -245,7 +282,9 @@ impl Analyzer<'_> {
                 .at(location));
             }
             if call.returns_set {
-                return Err(err!(DATATYPE_MISMATCH, "row comparison operator must not return a set").at(location));
+                return Err(
+                    err!(DATATYPE_MISMATCH, "row comparison operator must not return a set").at(location)
+                );
             }
             calls.push(call);
         }
@@ -257,8 +296,12 @@ impl Analyzer<'_> {
         }
         let operators: Vec<Oid> = calls.iter().map(|call| call.operator).collect();
         match self.row_strategy(&operators, name, location)? {
-            RowStrategy::Equal => Ok(Expr::And(calls.into_iter().map(|call| Expr::Operator(Box::new(call))).collect())),
-            RowStrategy::NotEqual => Ok(Expr::Or(calls.into_iter().map(|call| Expr::Operator(Box::new(call))).collect())),
+            RowStrategy::Equal => {
+                Ok(Expr::And(calls.into_iter().map(|call| Expr::Operator(Box::new(call))).collect()))
+            }
+            RowStrategy::NotEqual => {
+                Ok(Expr::Or(calls.into_iter().map(|call| Expr::Operator(Box::new(call))).collect()))
+            }
             RowStrategy::Ordered(strategy) => {
                 let mut left = Vec::with_capacity(calls.len());
                 let mut right = Vec::with_capacity(calls.len());
@@ -273,7 +316,12 @@ impl Analyzer<'_> {
     }
 
     /// What a row-wise comparison with these operators means: they must all play the same part in some btree family.
-    pub(crate) fn row_strategy(&self, operators: &[Oid], name: &QualifiedName, location: Location) -> Result<RowStrategy> {
+    pub(crate) fn row_strategy(
+        &self,
+        operators: &[Oid],
+        name: &QualifiedName,
+        location: Location,
+    ) -> Result<RowStrategy> {
         const ALL: [RowStrategy; 6] = [
             RowStrategy::Ordered(BtreeStrategy::Less),
             RowStrategy::Ordered(BtreeStrategy::LessEqual),
@@ -301,7 +349,12 @@ impl Analyzer<'_> {
     }
 
     /// `row is distinct from row`: OR of the columns' tests.
-    pub(crate) fn make_row_distinct(&mut self, left: Vec<Expr>, right: Vec<Expr>, location: Location) -> Result<Expr> {
+    pub(crate) fn make_row_distinct(
+        &mut self,
+        left: Vec<Expr>,
+        right: Vec<Expr>,
+        location: Location,
+    ) -> Result<Expr> {
         if left.len() != right.len() {
             return Err(err!(SYNTAX_ERROR, "unequal number of entries in row expressions").at(location));
         }

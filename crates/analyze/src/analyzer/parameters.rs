@@ -12,7 +12,8 @@ const PARAMETERS_MAX: usize = 65535;
 impl Analyzer<'_> {
     pub(crate) fn parameter(&mut self, number: i32, location: Location) -> Result<Expr> {
         let missing = || err!(UNDEFINED_PARAMETER, "there is no parameter ${number}").at(location);
-        let index = usize::try_from(number).ok().and_then(|number| number.checked_sub(1)).ok_or_else(missing)?;
+        let index =
+            usize::try_from(number).ok().and_then(|number| number.checked_sub(1)).ok_or_else(missing)?;
         let number = u32::try_from(number).map_err(|_| missing())?;
         let ty = match self.parameters {
             Parameters::None => return Err(missing()),

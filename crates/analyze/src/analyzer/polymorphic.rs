@@ -53,7 +53,12 @@ impl Analyzer<'_> {
 
     /// Replaces the polymorphic types among `declared` by what the actual types make of them, and gives the result
     /// type. Errors: 42804, 42P18.
-    pub(crate) fn enforce_polymorphic(&self, actual: &[Oid], declared: &mut [Oid], result: Oid) -> Result<Oid> {
+    pub(crate) fn enforce_polymorphic(
+        &self,
+        actual: &[Oid],
+        declared: &mut [Oid],
+        result: Oid,
+    ) -> Result<Oid> {
         if !is_polymorphic(result) && !declared.iter().any(|&ty| is_polymorphic(ty)) {
             return Ok(result);
         }
@@ -76,8 +81,11 @@ impl Analyzer<'_> {
         let mut common_range = 0;
         let mut common_non_array = false;
         let not_alike = |what: &str, first: Oid, second: Oid| {
-            err!(DATATYPE_MISMATCH, "arguments declared \"{what}\" are not all alike")
-                .detail(format!("{} versus {}", self.type_text(first), self.type_text(second)))
+            err!(DATATYPE_MISMATCH, "arguments declared \"{what}\" are not all alike").detail(format!(
+                "{} versus {}",
+                self.type_text(first),
+                self.type_text(second)
+            ))
         };
         for (&declared, &given) in declared.iter().zip(actual) {
             let Some((family, compatible)) = classify(declared) else { continue };
@@ -168,13 +176,20 @@ impl Analyzer<'_> {
                 ));
             }
             if !common.iter().all(|&ty| self.can_coerce(&[ty], &[common_type], Coercion::Implicit)) {
-                return Err(err!(DATATYPE_MISMATCH, "arguments of anycompatible family cannot be cast to a common type"));
+                return Err(err!(
+                    DATATYPE_MISMATCH,
+                    "arguments of anycompatible family cannot be cast to a common type"
+                ));
             }
         }
         let _ = common_array;
         let array_of = |element: Oid| -> Result<Oid> {
             match self.lookup.array_of(element) {
-                0 => Err(err!(UNDEFINED_OBJECT, "could not find array type for data type {}", self.type_text(element))),
+                0 => Err(err!(
+                    UNDEFINED_OBJECT,
+                    "could not find array type for data type {}",
+                    self.type_text(element)
+                )),
                 array => Ok(array),
             }
         };
@@ -246,7 +261,11 @@ impl Analyzer<'_> {
                     "anyarray",
                     "anyelement"
                 )
-                .detail(format!("{} versus {}", self.type_text(exact.array), self.type_text(exact.element))));
+                .detail(format!(
+                    "{} versus {}",
+                    self.type_text(exact.array),
+                    self.type_text(exact.element)
+                )));
             }
         } else if exact.array == types::ANYARRAY && exact.element == 0 {
             // Only pg_statistic has columns declared anyarray.
@@ -274,7 +293,11 @@ impl Analyzer<'_> {
                     "anyrange",
                     "anyelement"
                 )
-                .detail(format!("{} versus {}", self.type_text(exact.range), self.type_text(exact.element))));
+                .detail(format!(
+                    "{} versus {}",
+                    self.type_text(exact.range),
+                    self.type_text(exact.element)
+                )));
             }
             if exact.multirange == 0 {
                 exact.multirange = self.lookup.range_multirange(exact.range);

@@ -150,7 +150,12 @@ impl<'a> Analyzer<'a> {
         index
     }
 
-    pub(crate) fn relation_entry(&self, relation: Arc<Relation>, alias: Option<Text>, in_from: bool) -> RangeTableEntry {
+    pub(crate) fn relation_entry(
+        &self,
+        relation: Arc<Relation>,
+        alias: Option<Text>,
+        in_from: bool,
+    ) -> RangeTableEntry {
         let columns = relation
             .columns
             .iter()
@@ -186,9 +191,8 @@ impl<'a> Analyzer<'a> {
         let kind = self.level_ref().kind;
         match kind {
             ExprKind::ColumnDefault => {
-                return Err(
-                    err!(FEATURE_NOT_SUPPORTED, "cannot use column reference in DEFAULT expression").at(location)
-                );
+                return Err(err!(FEATURE_NOT_SUPPORTED, "cannot use column reference in DEFAULT expression")
+                    .at(location));
             }
             ExprKind::FunctionDefault => {
                 return Err(err!(
@@ -204,9 +208,8 @@ impl<'a> Analyzer<'a> {
             match inner(field)? {
                 NodeEnum::String(name) => parts.push(&name.sval),
                 NodeEnum::AStar(_) => {
-                    return Err(
-                        err!(FEATURE_NOT_SUPPORTED, "row expansion via \"*\" is not supported here").at(location)
-                    );
+                    return Err(err!(FEATURE_NOT_SUPPORTED, "row expansion via \"*\" is not supported here")
+                        .at(location));
                 }
                 _ => return Err(Error::internal("unrecognized column reference")),
             }
@@ -261,7 +264,9 @@ impl<'a> Analyzer<'a> {
             None => return Ok(None),
         };
         match resolver.by_name(prefix) {
-            Some((number, ty)) if ty.oid == types::RECORD || self.lookup.is_composite(self.lookup.base_type(ty.oid)) => {
+            Some((number, ty))
+                if ty.oid == types::RECORD || self.lookup.is_composite(self.lookup.base_type(ty.oid)) =>
+            {
                 let record = Expr::Param { number, ty, location };
                 self.select_field(&record, field, location)
             }
@@ -270,7 +275,11 @@ impl<'a> Analyzer<'a> {
     }
 
     /// The column of a dotted name. The outer error is fatal, the inner one (no such column) gives way to variables.
-    fn find_column(&mut self, parts: &[&str], location: Location) -> Result<std::result::Result<Expr, Error>> {
+    fn find_column(
+        &mut self,
+        parts: &[&str],
+        location: Location,
+    ) -> Result<std::result::Result<Expr, Error>> {
         match parts {
             [column] => {
                 if let Some(found) = self.unqualified_column(column, location)? {
@@ -342,7 +351,9 @@ impl<'a> Analyzer<'a> {
                 }
                 if let Found::Column(column) = self.item_column(item, levels_up, name, location)? {
                     if found.is_some() {
-                        return Err(err!(AMBIGUOUS_COLUMN, "column reference \"{name}\" is ambiguous").at(location));
+                        return Err(
+                            err!(AMBIGUOUS_COLUMN, "column reference \"{name}\" is ambiguous").at(location)
+                        );
                     }
                     let item = &self.levels[level_index].namespace[index];
                     self.check_lateral(item, level_index, location)?;
@@ -357,7 +368,12 @@ impl<'a> Analyzer<'a> {
     }
 
     /// The scope's item by name, searched from the innermost level outwards, and how many levels up it is.
-    fn find_item(&self, schema: Option<&str>, name: &str, location: Location) -> Result<Option<(NamespaceItem, u32)>> {
+    fn find_item(
+        &self,
+        schema: Option<&str>,
+        name: &str,
+        location: Location,
+    ) -> Result<Option<(NamespaceItem, u32)>> {
         let relation = match schema {
             // A qualified name means the table itself, under no alias.
             Some(schema) => match self.lookup.relation_in_schema(schema, name) {
@@ -384,7 +400,9 @@ impl<'a> Analyzer<'a> {
                 };
                 if matches {
                     if found.is_some() {
-                        return Err(err!(AMBIGUOUS_ALIAS, "table reference \"{name}\" is ambiguous").at(location));
+                        return Err(
+                            err!(AMBIGUOUS_ALIAS, "table reference \"{name}\" is ambiguous").at(location)
+                        );
                     }
                     self.check_lateral(item, level_index, location)?;
                     found = Some(item);
@@ -400,10 +418,8 @@ impl<'a> Analyzer<'a> {
     fn check_lateral(&self, item: &NamespaceItem, level: usize, location: Location) -> Result<()> {
         if item.lateral_only && !item.lateral_ok {
             let name = &self.levels[level].range_table[item.entry].alias;
-            let error = err!(
-                INVALID_COLUMN_REFERENCE,
-                "invalid reference to FROM-clause entry for table \"{name}\""
-            );
+            let error =
+                err!(INVALID_COLUMN_REFERENCE, "invalid reference to FROM-clause entry for table \"{name}\"");
             let error = if self.levels[level].target_relation == Some(item.entry) {
                 error.hint(format!(
                     "There is an entry for table \"{name}\", but it cannot be referenced from this part of the query."
@@ -417,7 +433,13 @@ impl<'a> Analyzer<'a> {
     }
 
     /// A column of one item: by its name, or a system column of a table.
-    fn item_column(&self, item: &NamespaceItem, levels_up: u32, name: &str, location: Location) -> Result<Found> {
+    fn item_column(
+        &self,
+        item: &NamespaceItem,
+        levels_up: u32,
+        name: &str,
+        location: Location,
+    ) -> Result<Found> {
         let level = self.levels.len() - 1 - levels_up as usize;
         let entry = &self.levels[level].range_table[item.entry];
         let mut found: Option<Expr> = None;
@@ -430,7 +452,13 @@ impl<'a> Analyzer<'a> {
                             return Err(ambiguous());
                         }
                         let attno = attribute_number(index)?;
-                        found = Some(Expr::Var(Var { varno: item.entry, attno, levels_up, ty: column.ty, location }));
+                        found = Some(Expr::Var(Var {
+                            varno: item.entry,
+                            attno,
+                            levels_up,
+                            ty: column.ty,
+                            location,
+                        }));
                     }
                 }
             }
@@ -581,7 +609,13 @@ impl<'a> Analyzer<'a> {
             any = true;
             for column in self.item_columns(&item, 0) {
                 columns.push((
-                    Expr::Var(Var { varno: column.varno, attno: column.attno, levels_up: 0, ty: column.ty, location }),
+                    Expr::Var(Var {
+                        varno: column.varno,
+                        attno: column.attno,
+                        levels_up: 0,
+                        ty: column.ty,
+                        location,
+                    }),
                     column.name,
                 ));
             }
@@ -593,7 +627,10 @@ impl<'a> Analyzer<'a> {
     }
 
     /// `*`, `t.*`, `s.t.*`, `composite.*`: expressions with names.
-    pub(crate) fn expand_star_reference(&mut self, column: &protobuf::ColumnRef) -> Result<Vec<(Expr, Text)>> {
+    pub(crate) fn expand_star_reference(
+        &mut self,
+        column: &protobuf::ColumnRef,
+    ) -> Result<Vec<(Expr, Text)>> {
         let location = column.location;
         let parts: Vec<&str> = column.fields[..column.fields.len() - 1].iter().map(string_value).collect();
         let (schema, relation) = match parts.as_slice() {
@@ -636,7 +673,13 @@ impl<'a> Analyzer<'a> {
             .into_iter()
             .map(|column| {
                 (
-                    Expr::Var(Var { varno: column.varno, attno: column.attno, levels_up, ty: column.ty, location }),
+                    Expr::Var(Var {
+                        varno: column.varno,
+                        attno: column.attno,
+                        levels_up,
+                        ty: column.ty,
+                        location,
+                    }),
                     column.name,
                 )
             })
@@ -662,12 +705,7 @@ impl<'a> Analyzer<'a> {
             if ty == types::RECORD {
                 return Err(err!(WRONG_OBJECT_TYPE, "record type has not been registered").at(location));
             }
-            return Err(err!(
-                WRONG_OBJECT_TYPE,
-                "type {} is not composite",
-                self.type_text(ty)
-            )
-            .at(location));
+            return Err(err!(WRONG_OBJECT_TYPE, "type {} is not composite", self.type_text(ty)).at(location));
         };
         let mut fields = Vec::with_capacity(columns.len());
         for (index, column) in columns.into_iter().enumerate() {
@@ -676,7 +714,11 @@ impl<'a> Analyzer<'a> {
             }
             let field = match &record {
                 Expr::Row { fields, .. } if fields.len() > index => fields[index].clone(),
-                _ => Expr::Field { record: Box::new(record.clone()), number: attribute_number(index)?, ty: column.ty },
+                _ => Expr::Field {
+                    record: Box::new(record.clone()),
+                    number: attribute_number(index)?,
+                    ty: column.ty,
+                },
             };
             fields.push((field, column.name));
         }
@@ -785,7 +827,9 @@ impl<'a> Analyzer<'a> {
                     continue;
                 }
                 let penalty = match relation {
-                    Some(relation) if *entry.alias != *relation => edit_distance(&entry.alias, relation).min(4),
+                    Some(relation) if *entry.alias != *relation => {
+                        edit_distance(&entry.alias, relation).min(4)
+                    }
                     _ => 0,
                 };
                 let _ = index;
@@ -869,7 +913,12 @@ impl<'a> Analyzer<'a> {
     }
 
     /// `row.name` where the row has no such column: a function of that name taking the row.
-    pub(crate) fn attribute_function(&mut self, row: Expr, name: &str, location: Location) -> Result<Option<Expr>> {
+    pub(crate) fn attribute_function(
+        &mut self,
+        row: Expr,
+        name: &str,
+        location: Location,
+    ) -> Result<Option<Expr>> {
         let ty = expr_type(&row).oid;
         let qualified = super::QualifiedName::unqualified(name);
         let detail = self.function_detail(&qualified, &[ty], Some(&row), &[], true, false)?;
@@ -878,9 +927,7 @@ impl<'a> Analyzer<'a> {
             return Ok(None);
         }
         let call = protobuf::FuncCall {
-            funcname: vec![Node {
-                node: Some(NodeEnum::String(protobuf::String { sval: name.to_owned() })),
-            }],
+            funcname: vec![Node { node: Some(NodeEnum::String(protobuf::String { sval: name.to_owned() })) }],
             location,
             ..Default::default()
         };
@@ -930,7 +977,8 @@ impl NamespaceItem {
 }
 
 pub(crate) fn attribute_number(index: usize) -> Result<i16> {
-    i16::try_from(index + 1).map_err(|_| err!(TOO_MANY_COLUMNS, "target lists can have at most {} entries", 1664))
+    i16::try_from(index + 1)
+        .map_err(|_| err!(TOO_MANY_COLUMNS, "target lists can have at most {} entries", 1664))
 }
 
 /// System columns by name: number and type.

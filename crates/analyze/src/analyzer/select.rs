@@ -4,9 +4,7 @@ use cairn_types::{Error, Result, Text, err, types};
 use pg_query::protobuf::{self, Node, node::Node as NodeEnum};
 
 use super::{
-    Analyzer, ExprKind, coerce::Coercion, expr_location, expr_type,
-    names::inner,
-    scope::NamespaceItem,
+    Analyzer, ExprKind, coerce::Coercion, expr_location, expr_type, names::inner, scope::NamespaceItem,
 };
 use crate::query::*;
 
@@ -43,7 +41,12 @@ pub(crate) fn new_query(command: CommandType) -> Query {
 
 impl Analyzer<'_> {
     /// A query nested in another: one level deeper. `is_sublink`: inside of an expression rather than FROM.
-    pub(crate) fn subquery(&mut self, node: &NodeEnum, is_sublink: bool, resolve_unknowns: bool) -> Result<Query> {
+    pub(crate) fn subquery(
+        &mut self,
+        node: &NodeEnum,
+        is_sublink: bool,
+        resolve_unknowns: bool,
+    ) -> Result<Query> {
         self.enter()?;
         self.push_level();
         self.level().is_sublink = is_sublink;
@@ -94,12 +97,8 @@ impl Analyzer<'_> {
             query.having = Some(self.condition(having, ExprKind::Having, "HAVING")?);
         }
         query.sort = self.sort_clause(&select.sort_clause, &mut query.targets, ExprKind::OrderBy, true)?;
-        let grouping = self.group_clause(
-            &select.group_clause,
-            select.group_distinct,
-            &mut query.targets,
-            &query.sort,
-        )?;
+        let grouping =
+            self.group_clause(&select.group_clause, select.group_distinct, &mut query.targets, &query.sort)?;
         query.group = grouping.clauses;
         query.grouping_sets = grouping.sets;
         let has_grouping_sets = grouping.has_sets;
@@ -182,9 +181,8 @@ impl Analyzer<'_> {
             }
         });
         if let Some(location) = location {
-            return Err(
-                err!(INVALID_COLUMN_REFERENCE, "argument of {construct} must not contain variables").at(location)
-            );
+            return Err(err!(INVALID_COLUMN_REFERENCE, "argument of {construct} must not contain variables")
+                .at(location));
         }
         Ok(expr)
     }
@@ -248,7 +246,8 @@ impl Analyzer<'_> {
             None => None,
         };
         self.limit(select, &mut query)?;
-        if let Some(NodeEnum::LockingClause(lock)) = select.locking_clause.first().and_then(|node| node.node.as_ref())
+        if let Some(NodeEnum::LockingClause(lock)) =
+            select.locking_clause.first().and_then(|node| node.node.as_ref())
         {
             return Err(err!(
                 FEATURE_NOT_SUPPORTED,
@@ -269,7 +268,9 @@ impl Analyzer<'_> {
                 NodeEnum::ColumnRef(column) if super::expression::ends_in_star(&column.fields) => {
                     row.extend(self.expand_star_reference(column)?.into_iter().map(|(expr, _)| expr));
                 }
-                NodeEnum::SetToDefault(default) if kind == ExprKind::Values || kind == ExprKind::ValuesSingle => {
+                NodeEnum::SetToDefault(default)
+                    if kind == ExprKind::Values || kind == ExprKind::ValuesSingle =>
+                {
                     if !self.level_ref().allows_default {
                         return Err(
                             err!(SYNTAX_ERROR, "DEFAULT is not allowed in this context").at(default.location)
@@ -309,13 +310,15 @@ impl Analyzer<'_> {
                     return Err(Error::internal("unrecognized locked relation"));
                 };
                 if !range.schemaname.is_empty() || !range.catalogname.is_empty() {
-                    return Err(err!(SYNTAX_ERROR, "{name} must specify unqualified relation names").at(range.location));
+                    return Err(err!(SYNTAX_ERROR, "{name} must specify unqualified relation names")
+                        .at(range.location));
                 }
                 let level = self.level();
                 let found = level.range_table.iter().position(|entry| {
                     entry.in_from
                         && *entry.alias == *range.relname
-                        && !(matches!(&entry.kind, RangeTableKind::Join { .. }) && &*entry.alias == "unnamed_join")
+                        && !(matches!(&entry.kind, RangeTableKind::Join { .. })
+                            && &*entry.alias == "unnamed_join")
                 });
                 let Some(index) = found else {
                     return Err(err!(
@@ -412,10 +415,11 @@ impl Analyzer<'_> {
             | ExprKind::WindowOrder
             | ExprKind::WindowFrameRange
             | ExprKind::WindowFrameRows
-            | ExprKind::WindowFrameGroups => {
-                Err(err!(FEATURE_NOT_SUPPORTED, "set-returning functions are not allowed in window definitions")
-                    .at(location))
-            }
+            | ExprKind::WindowFrameGroups => Err(err!(
+                FEATURE_NOT_SUPPORTED,
+                "set-returning functions are not allowed in window definitions"
+            )
+            .at(location)),
             _ => Err(err!(
                 FEATURE_NOT_SUPPORTED,
                 "set-returning functions are not allowed in {}",
@@ -444,7 +448,12 @@ fn add_mark(marks: &mut Vec<RowMark>, range: usize, strength: LockStrength, wait
 }
 
 /// Locks every table of a range table, those of its subqueries too.
-fn lock_all(range_table: &mut [RangeTableEntry], marks: &mut Vec<RowMark>, strength: LockStrength, wait: LockWait) {
+fn lock_all(
+    range_table: &mut [RangeTableEntry],
+    marks: &mut Vec<RowMark>,
+    strength: LockStrength,
+    wait: LockWait,
+) {
     for (index, entry) in range_table.iter_mut().enumerate() {
         if !entry.in_from {
             continue;

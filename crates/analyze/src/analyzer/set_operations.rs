@@ -5,7 +5,9 @@ use cairn_types::{Error, Result, Text, err, types};
 use pg_query::protobuf::{self, node::Node as NodeEnum};
 
 use super::{
-    Analyzer, ExprKind, coerce::Coercion, expr_location, expr_type,
+    Analyzer, ExprKind,
+    coerce::Coercion,
+    expr_location, expr_type,
     from::query_columns,
     scope::{CteProgress, NamespaceColumn, NamespaceItem, attribute_number},
     select::new_query,
@@ -112,10 +114,7 @@ impl Analyzer<'_> {
                 Some(NodeEnum::LockingClause(lock)) => super::clauses::lock_name(lock.strength),
                 _ => "FOR UPDATE",
             };
-            return Err(err!(
-                FEATURE_NOT_SUPPORTED,
-                "{strength} is not allowed with UNION/INTERSECT/EXCEPT"
-            ));
+            return Err(err!(FEATURE_NOT_SUPPORTED, "{strength} is not allowed with UNION/INTERSECT/EXCEPT"));
         }
         let is_leaf = select.op <= protobuf::SetOperation::SetopNone as i32
             || (!top
@@ -137,12 +136,18 @@ impl Analyzer<'_> {
             SetOperator::Intersect => "INTERSECT",
             SetOperator::Except => "EXCEPT",
         };
-        let left = select.larg.as_deref().ok_or_else(|| Error::internal("set operation without a left side"))?;
-        let right = select.rarg.as_deref().ok_or_else(|| Error::internal("set operation without a right side"))?;
+        let left =
+            select.larg.as_deref().ok_or_else(|| Error::internal("set operation without a left side"))?;
+        let right =
+            select.rarg.as_deref().ok_or_else(|| Error::internal("set operation without a right side"))?;
         let parent_cte = if top { self.level_ref().parent_cte } else { None };
         if let Some((level, cte)) = parent_cte {
             let state = &mut self.levels_mut()[level].ctes[cte];
-            state.progress = if operation == SetOperator::Union { CteProgress::FirstTerm } else { CteProgress::NotRecursive };
+            state.progress = if operation == SetOperator::Union {
+                CteProgress::FirstTerm
+            } else {
+                CteProgress::NotRecursive
+            };
         }
         let mut left = self.set_operation_tree(left, false)?;
         if let Some((level, cte)) = parent_cte
@@ -154,11 +159,9 @@ impl Analyzer<'_> {
         let mut right = self.set_operation_tree(right, false)?;
         if left.columns.len() != right.columns.len() {
             let location = right.columns.first().map_or(-1, |column| column.location);
-            return Err(err!(
-                SYNTAX_ERROR,
-                "each {context} query must have the same number of columns"
-            )
-            .at(location));
+            return Err(
+                err!(SYNTAX_ERROR, "each {context} query must have the same number of columns").at(location)
+            );
         }
         let mut columns = Vec::with_capacity(left.columns.len());
         let mut column_types = Vec::with_capacity(left.columns.len());
@@ -175,11 +178,7 @@ impl Analyzer<'_> {
             let typmod = self.select_common_typmod(&[&l, &r], common);
             let common = if recursive {
                 let declared = left.columns[index].ty;
-                if declared.oid != common {
-                    common
-                } else {
-                    declared.oid
-                }
+                if declared.oid != common { common } else { declared.oid }
             } else {
                 common
             };
@@ -260,8 +259,12 @@ impl Analyzer<'_> {
             )
             .at(outer));
         }
-        let locations: Vec<Location> =
-            query.targets.iter().filter(|target| !target.junk).map(|target| expr_location(&target.expr)).collect();
+        let locations: Vec<Location> = query
+            .targets
+            .iter()
+            .filter(|target| !target.junk)
+            .map(|target| expr_location(&target.expr))
+            .collect();
         let columns = query_columns(&query);
         let level = self.level();
         let index = level.range_table.len();
@@ -289,7 +292,13 @@ impl Analyzer<'_> {
     }
 
     /// A leaf's literal or parameter of unknown type becomes of the common type.
-    fn settle_leaf_literal(&mut self, side: &mut Side, index: usize, common: u32, context: &str) -> Result<()> {
+    fn settle_leaf_literal(
+        &mut self,
+        side: &mut Side,
+        index: usize,
+        common: u32,
+        context: &str,
+    ) -> Result<()> {
         if side.columns[index].ty.oid != types::UNKNOWN {
             return Ok(());
         }
@@ -324,8 +333,11 @@ impl Analyzer<'_> {
                 left.columns[index].ty = self.lookup.type_ref(types::TEXT);
             }
         }
-        let columns: Vec<RangeColumn> =
-            left.columns.iter().map(|column| RangeColumn { name: column.name.clone(), ty: column.ty }).collect();
+        let columns: Vec<RangeColumn> = left
+            .columns
+            .iter()
+            .map(|column| RangeColumn { name: column.name.clone(), ty: column.ty })
+            .collect();
         let state = &mut self.levels_mut()[level].ctes[cte];
         let given = state.cte.columns.clone();
         state.cte.columns = columns
@@ -375,7 +387,9 @@ fn leftmost_leaf(tree: &SetOperation) -> usize {
 fn merged_collation(left: TypeRef, right: TypeRef) -> Option<u32> {
     use cairn_types::oid::collations::DEFAULT;
     match (left.collation, right.collation) {
-        (0, other) | (other, 0) | (DEFAULT, other) | (other, DEFAULT) => Some(other).filter(|&other| other != 0),
+        (0, other) | (other, 0) | (DEFAULT, other) | (other, DEFAULT) => {
+            Some(other).filter(|&other| other != 0)
+        }
         (left, right) if left == right => Some(left),
         _ => None,
     }

@@ -24,9 +24,10 @@ impl Analyzer<'_> {
                 }
                 self.top_query(node).map(|query| Statement::Query(Box::new(query)))
             }
-            NodeEnum::InsertStmt(_) | NodeEnum::UpdateStmt(_) | NodeEnum::DeleteStmt(_) | NodeEnum::MergeStmt(_) => {
-                self.top_query(node).map(|query| Statement::Query(Box::new(query)))
-            }
+            NodeEnum::InsertStmt(_)
+            | NodeEnum::UpdateStmt(_)
+            | NodeEnum::DeleteStmt(_)
+            | NodeEnum::MergeStmt(_) => self.top_query(node).map(|query| Statement::Query(Box::new(query))),
             NodeEnum::ExplainStmt(explain) => {
                 let options = explain_options(&explain.options)?;
                 self.enter()?;
@@ -44,7 +45,8 @@ impl Analyzer<'_> {
             NodeEnum::DeclareCursorStmt(declare) => self.declare_cursor(declare),
             NodeEnum::CallStmt(call) => {
                 self.push_level();
-                let call_node = call.funccall.as_deref().ok_or_else(|| Error::internal("CALL without a call"))?;
+                let call_node =
+                    call.funccall.as_deref().ok_or_else(|| Error::internal("CALL without a call"))?;
                 let result = self.call_statement(call_node);
                 self.pop_level();
                 Ok(Statement::Call(Box::new(result?)))
@@ -61,7 +63,11 @@ impl Analyzer<'_> {
     }
 
     /// SELECT ... INTO is CREATE TABLE AS.
-    fn select_into(&mut self, select: &protobuf::SelectStmt, into: Box<protobuf::IntoClause>) -> Result<Statement> {
+    fn select_into(
+        &mut self,
+        select: &protobuf::SelectStmt,
+        into: Box<protobuf::IntoClause>,
+    ) -> Result<Statement> {
         let mut plain = select.clone();
         {
             let mut leftmost = &mut plain;

@@ -16,8 +16,12 @@ impl Analyzer<'_> {
         let location = link.location;
         let kind = self.level_ref().kind;
         let refused = match kind {
-            ExprKind::CheckConstraint | ExprKind::DomainCheck => Some("cannot use subquery in check constraint"),
-            ExprKind::ColumnDefault | ExprKind::FunctionDefault => Some("cannot use subquery in DEFAULT expression"),
+            ExprKind::CheckConstraint | ExprKind::DomainCheck => {
+                Some("cannot use subquery in check constraint")
+            }
+            ExprKind::ColumnDefault | ExprKind::FunctionDefault => {
+                Some("cannot use subquery in DEFAULT expression")
+            }
             ExprKind::IndexExpression => Some("cannot use subquery in index expression"),
             ExprKind::IndexPredicate => Some("cannot use subquery in index predicate"),
             ExprKind::ExecuteParameter => Some("cannot use subquery in EXECUTE parameter"),
@@ -37,12 +41,19 @@ impl Analyzer<'_> {
         }
         let bool_type = self.lookup.type_ref(types::BOOL);
         match link_type {
-            protobuf::SubLinkType::ExistsSublink => {
-                Ok(Expr::SubLink(Box::new(SubLink { kind: SubLinkKind::Exists, query, ty: bool_type, location })))
-            }
+            protobuf::SubLinkType::ExistsSublink => Ok(Expr::SubLink(Box::new(SubLink {
+                kind: SubLinkKind::Exists,
+                query,
+                ty: bool_type,
+                location,
+            }))),
             protobuf::SubLinkType::ExprSublink | protobuf::SubLinkType::ArraySublink => {
-                let columns: Vec<TypeRef> =
-                    query.targets.iter().filter(|target| !target.junk).map(|target| expr_type(&target.expr)).collect();
+                let columns: Vec<TypeRef> = query
+                    .targets
+                    .iter()
+                    .filter(|target| !target.junk)
+                    .map(|target| expr_type(&target.expr))
+                    .collect();
                 let [column] = columns.as_slice() else {
                     let message = if columns.is_empty() {
                         "subquery must return a column"
@@ -60,8 +71,11 @@ impl Analyzer<'_> {
                     })));
                 }
                 // An array of arrays is one array with a dimension more.
-                let array =
-                    if self.lookup.array_element(column.oid) != 0 { column.oid } else { self.lookup.array_of(column.oid) };
+                let array = if self.lookup.array_element(column.oid) != 0 {
+                    column.oid
+                } else {
+                    self.lookup.array_of(column.oid)
+                };
                 if array == 0 {
                     return Err(err!(
                         UNDEFINED_OBJECT,
@@ -70,7 +84,11 @@ impl Analyzer<'_> {
                     )
                     .at(location));
                 }
-                let ty = TypeRef { typmod: column.typmod, collation: column.collation, ..self.lookup.type_ref(array) };
+                let ty = TypeRef {
+                    typmod: column.typmod,
+                    collation: column.collation,
+                    ..self.lookup.type_ref(array)
+                };
                 Ok(Expr::SubLink(Box::new(SubLink { kind: SubLinkKind::Array, query, ty, location })))
             }
             protobuf::SubLinkType::AnySublink | protobuf::SubLinkType::AllSublink => {
@@ -106,8 +124,12 @@ impl Analyzer<'_> {
         query: &Query,
         location: Location,
     ) -> Result<SubLinkComparison> {
-        let columns: Vec<TypeRef> =
-            query.targets.iter().filter(|target| !target.junk).map(|target| expr_type(&target.expr)).collect();
+        let columns: Vec<TypeRef> = query
+            .targets
+            .iter()
+            .filter(|target| !target.junk)
+            .map(|target| expr_type(&target.expr))
+            .collect();
         if left.len() < columns.len() {
             return Err(err!(SYNTAX_ERROR, "subquery has too many columns").at(location));
         }
@@ -129,7 +151,9 @@ impl Analyzer<'_> {
                 .at(location));
             }
             if call.returns_set {
-                return Err(err!(DATATYPE_MISMATCH, "row comparison operator must not return a set").at(location));
+                return Err(
+                    err!(DATATYPE_MISMATCH, "row comparison operator must not return a set").at(location)
+                );
             }
             operators.push((call.operator, call.function));
             let mut args = call.args.into_iter();
@@ -172,8 +196,12 @@ impl Analyzer<'_> {
             left.push(self.expression_inner(inner(arg)?)?);
         }
         let query = self.subquery(inner_box(&link.subselect)?, true, true)?;
-        let columns: Vec<TypeRef> =
-            query.targets.iter().filter(|target| !target.junk).map(|target| expr_type(&target.expr)).collect();
+        let columns: Vec<TypeRef> = query
+            .targets
+            .iter()
+            .filter(|target| !target.junk)
+            .map(|target| expr_type(&target.expr))
+            .collect();
         if left.len() < columns.len() {
             return Err(err!(SYNTAX_ERROR, "subquery has too many columns").at(link.location));
         }
@@ -186,8 +214,12 @@ impl Analyzer<'_> {
 
     /// The fields of a subquery's one row. Each refers to the same subquery.
     pub(crate) fn row_sublink_fields(&mut self, query: Query, location: Location) -> Result<Vec<Expr>> {
-        let columns: Vec<TypeRef> =
-            query.targets.iter().filter(|target| !target.junk).map(|target| expr_type(&target.expr)).collect();
+        let columns: Vec<TypeRef> = query
+            .targets
+            .iter()
+            .filter(|target| !target.junk)
+            .map(|target| expr_type(&target.expr))
+            .collect();
         let record = Expr::SubLink(Box::new(SubLink {
             kind: SubLinkKind::Row,
             query,
@@ -207,4 +239,3 @@ impl Analyzer<'_> {
             .collect()
     }
 }
-

@@ -61,7 +61,11 @@ impl Analyzer<'_> {
             targets.push(target);
         }
         if targets.len() > 1664 {
-            return Err(cairn_types::err!(TOO_MANY_COLUMNS, "target lists can have at most {} entries", 1664));
+            return Err(cairn_types::err!(
+                TOO_MANY_COLUMNS,
+                "target lists can have at most {} entries",
+                1664
+            ));
         }
         Ok(targets)
     }
@@ -123,7 +127,9 @@ impl Analyzer<'_> {
                 cte.and_then(|cte| cte.cte.query.output().iter().filter(|target| !target.junk).nth(index))
                     .map_or((0, 0), |target| (target.origin_table, target.origin_column))
             }
-            RangeTableKind::Function { .. } | RangeTableKind::Values { .. } | RangeTableKind::Result => (0, 0),
+            RangeTableKind::Function { .. } | RangeTableKind::Values { .. } | RangeTableKind::Result => {
+                (0, 0)
+            }
         }
     }
 }

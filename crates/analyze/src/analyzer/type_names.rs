@@ -30,19 +30,20 @@ impl Analyzer<'_> {
         if let Some(found) = self.lookup.type_by_oid(oid)
             && !found.defined
         {
-            return Err(err!(UNDEFINED_OBJECT, "type \"{}\" is only a shell", shown_type_name(name)).at(location));
+            return Err(
+                err!(UNDEFINED_OBJECT, "type \"{}\" is only a shell", shown_type_name(name)).at(location)
+            );
         }
-        let typmod = if name.typmods.is_empty() {
-            name.typemod
-        } else {
-            self.type_modifier(oid, name)?
-        };
+        let typmod = if name.typmods.is_empty() { name.typemod } else { self.type_modifier(oid, name)? };
         if !name.array_bounds.is_empty() {
             oid = match self.lookup.array_of(oid) {
                 0 => {
-                    return Err(
-                        err!(UNDEFINED_OBJECT, "type \"{}[]\" does not exist", shown_type_name(name)).at(location)
-                    );
+                    return Err(err!(
+                        UNDEFINED_OBJECT,
+                        "type \"{}[]\" does not exist",
+                        shown_type_name(name)
+                    )
+                    .at(location));
                 }
                 array => array,
             };
@@ -54,7 +55,8 @@ impl Analyzer<'_> {
     fn type_of_column(&self, name: &protobuf::TypeName) -> Result<Oid> {
         let location = name.location;
         let improper = || {
-            err!(SYNTAX_ERROR, "improper %TYPE reference (too few dotted names): {}", joined(&name.names)).at(location)
+            err!(SYNTAX_ERROR, "improper %TYPE reference (too few dotted names): {}", joined(&name.names))
+                .at(location)
         };
         let (column, table) = name.names.split_last().ok_or_else(improper)?;
         if table.is_empty() {
@@ -65,15 +67,18 @@ impl Analyzer<'_> {
             Some(schema) => self.lookup.relation_in_schema(schema, &qualified.name),
             None => self.lookup.relation_by_name(&qualified.name),
         };
-        let relation =
-            relation.ok_or_else(|| err!(UNDEFINED_TABLE, "relation \"{qualified}\" does not exist").at(location))?;
+        let relation = relation
+            .ok_or_else(|| err!(UNDEFINED_TABLE, "relation \"{qualified}\" does not exist").at(location))?;
         let column = string_value(column);
-        relation.columns.iter().find(|found| !found.dropped && *found.name == *column).map(|found| found.ty.oid).ok_or_else(
-            || {
+        relation
+            .columns
+            .iter()
+            .find(|found| !found.dropped && *found.name == *column)
+            .map(|found| found.ty.oid)
+            .ok_or_else(|| {
                 err!(UNDEFINED_COLUMN, "column \"{column}\" of relation \"{}\" does not exist", relation.name)
                     .at(location)
-            },
-        )
+            })
     }
 
     fn type_modifier(&self, oid: Oid, name: &protobuf::TypeName) -> Result<i32> {

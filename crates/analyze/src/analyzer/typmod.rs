@@ -10,10 +10,9 @@ const INTERVAL_FULL_PRECISION: i32 = 0xFFFF;
 pub(crate) fn typmod_in(ty: Oid, modifiers: &[&str]) -> Result<i32> {
     let mut numbers = Vec::with_capacity(modifiers.len());
     for modifier in modifiers {
-        let number: i32 = modifier
-            .trim()
-            .parse()
-            .map_err(|_| err!(INVALID_TEXT_REPRESENTATION, "invalid input syntax for type integer: \"{modifier}\""))?;
+        let number: i32 = modifier.trim().parse().map_err(|_| {
+            err!(INVALID_TEXT_REPRESENTATION, "invalid input syntax for type integer: \"{modifier}\"")
+        })?;
         numbers.push(number);
     }
     match ty {
@@ -26,7 +25,9 @@ pub(crate) fn typmod_in(ty: Oid, modifiers: &[&str]) -> Result<i32> {
             let name = if ty == types::BPCHAR { "char" } else { "varchar" };
             length(&numbers, name, 10_485_760).map(|length| length + 4)
         }
-        types::BIT | types::VARBIT => length(&numbers, if ty == types::BIT { "bit" } else { "varbit" }, 83_886_080),
+        types::BIT | types::VARBIT => {
+            length(&numbers, if ty == types::BIT { "bit" } else { "varbit" }, 83_886_080)
+        }
         types::TIME | types::TIMETZ | types::TIMESTAMP | types::TIMESTAMPTZ => {
             let [precision] = numbers.as_slice() else {
                 return Err(err!(INVALID_PARAMETER_VALUE, "invalid type modifier"));
@@ -67,10 +68,7 @@ fn numeric(precision: i32, scale: i32) -> Result<i32> {
         ));
     }
     if !(-1000..=1000).contains(&scale) {
-        return Err(err!(
-            INVALID_PARAMETER_VALUE,
-            "NUMERIC scale {scale} must be between -1000 and 1000"
-        ));
+        return Err(err!(INVALID_PARAMETER_VALUE, "NUMERIC scale {scale} must be between -1000 and 1000"));
     }
     Ok(((precision << 16) | (scale & 0x7ff)) + 4)
 }

@@ -110,7 +110,9 @@ impl Analyzer<'_> {
             let column = self.target_column(relation, &assignment.name, location)?.clone();
             let attno = column.attnum;
             let value = match inner_box(&assignment.val)? {
-                NodeEnum::SetToDefault(default) => Expr::Default { ty: column.ty, location: default.location },
+                NodeEnum::SetToDefault(default) => {
+                    Expr::Default { ty: column.ty, location: default.location }
+                }
                 NodeEnum::MultiAssignRef(multi) => {
                     if multi.colno == 1 {
                         sources = self.multi_assignment(multi)?;
@@ -189,7 +191,10 @@ impl Analyzer<'_> {
     }
 
     /// `(a, b) = (1, 2)`, `(a, b) = (select ...)`: one source a column.
-    fn multi_assignment(&mut self, multi: &protobuf::MultiAssignRef) -> Result<std::collections::VecDeque<Expr>> {
+    fn multi_assignment(
+        &mut self,
+        multi: &protobuf::MultiAssignRef,
+    ) -> Result<std::collections::VecDeque<Expr>> {
         let columns = usize::try_from(multi.ncolumns).unwrap_or(0);
         match inner_box(&multi.source)? {
             NodeEnum::SubLink(link) if link.sub_link_type == protobuf::SubLinkType::ExprSublink as i32 => {
@@ -199,24 +204,23 @@ impl Analyzer<'_> {
                 let query = query?;
                 let given = query.targets.iter().filter(|target| !target.junk).count();
                 if given != columns {
-                    return Err(
-                        err!(SYNTAX_ERROR, "number of columns does not match number of values").at(link.location)
-                    );
+                    return Err(err!(SYNTAX_ERROR, "number of columns does not match number of values")
+                        .at(link.location));
                 }
                 Ok(self.row_sublink_fields(query, link.location)?.into())
             }
             NodeEnum::RowExpr(row) => {
                 if row.args.len() != columns {
-                    return Err(
-                        err!(SYNTAX_ERROR, "number of columns does not match number of values").at(row.location)
-                    );
+                    return Err(err!(SYNTAX_ERROR, "number of columns does not match number of values")
+                        .at(row.location));
                 }
                 let mut values = std::collections::VecDeque::with_capacity(columns);
                 for arg in &row.args {
                     values.push_back(match inner(arg)? {
-                        NodeEnum::SetToDefault(default) => {
-                            Expr::Default { ty: self.lookup.type_ref(cairn_types::types::UNKNOWN), location: default.location }
-                        }
+                        NodeEnum::SetToDefault(default) => Expr::Default {
+                            ty: self.lookup.type_ref(cairn_types::types::UNKNOWN),
+                            location: default.location,
+                        },
                         other => self.expression(other, ExprKind::UpdateSource)?,
                     });
                 }

@@ -8,11 +8,7 @@ use cairn_catalog::{Column, Identity, Relation, SearchPath, TypeRef};
 use cairn_types::{Error, Result, Text};
 
 use super::{
-    Analyzer, Parameters,
-    coerce::Coercion,
-    expr_type,
-    lookup::Lookup,
-    type_names::forget_locations,
+    Analyzer, Parameters, coerce::Coercion, expr_type, lookup::Lookup, type_names::forget_locations,
 };
 use crate::query::*;
 
@@ -24,7 +20,8 @@ impl Analyzer<'_> {
         self.enter()?;
         let levels = std::mem::take(self.levels_mut());
         let parameters = std::mem::replace(&mut self.parameters, Parameters::None);
-        let lookup = std::mem::replace(&mut self.lookup, Lookup::new(self.context.catalog, &STORED_TEXT_PATH));
+        let lookup =
+            std::mem::replace(&mut self.lookup, Lookup::new(self.context.catalog, &STORED_TEXT_PATH));
         let result = stacker::maybe_grow(256 << 10, 4 << 20, || work(self));
         self.lookup = lookup;
         self.parameters = parameters;
@@ -143,7 +140,8 @@ impl Analyzer<'_> {
     /// NULL of a type, checked by the domain if it is one.
     pub(crate) fn null_of(&mut self, ty: TypeRef) -> Result<Expr> {
         let base = self.lookup.base_type(ty.oid);
-        let null = Expr::Const { value: cairn_types::Datum::Null, ty: self.lookup.type_ref(base), location: -1 };
+        let null =
+            Expr::Const { value: cairn_types::Datum::Null, ty: self.lookup.type_ref(base), location: -1 };
         if base == ty.oid {
             return Ok(null);
         }

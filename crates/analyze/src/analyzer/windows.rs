@@ -40,9 +40,8 @@ impl Analyzer<'_> {
                 !window.definition.name.is_empty() && window.definition.name == definition.name
             });
             if known {
-                return Err(
-                    err!(WINDOWING_ERROR, "window \"{}\" is already defined", definition.name).at(definition.location)
-                );
+                return Err(err!(WINDOWING_ERROR, "window \"{}\" is already defined", definition.name)
+                    .at(definition.location));
             }
             self.level().windows.push(WindowState { definition: (**definition).clone() });
         }
@@ -88,15 +87,20 @@ impl Analyzer<'_> {
             | ExprKind::WindowOrder
             | ExprKind::WindowFrameRange
             | ExprKind::WindowFrameRows
-            | ExprKind::WindowFrameGroups => Some("window functions are not allowed in window definitions".to_owned()),
+            | ExprKind::WindowFrameGroups => {
+                Some("window functions are not allowed in window definitions".to_owned())
+            }
             other => Some(format!("window functions are not allowed in {}", other.phrase())),
         };
         if let Some(message) = message {
             return Err(err!(WINDOWING_ERROR, "{message}").at(location));
         }
         let window = if !over.name.is_empty() {
-            let found = self.level_ref().windows.iter().position(|window| window.definition.name == over.name);
-            found.ok_or_else(|| err!(UNDEFINED_OBJECT, "window \"{}\" does not exist", over.name).at(over.location))?
+            let found =
+                self.level_ref().windows.iter().position(|window| window.definition.name == over.name);
+            found.ok_or_else(|| {
+                err!(UNDEFINED_OBJECT, "window \"{}\" does not exist", over.name).at(over.location)
+            })?
         } else {
             let found = self.level_ref().windows.iter().position(|window| {
                 window.definition.name.is_empty() && same_definition(&window.definition, over)
@@ -133,13 +137,14 @@ impl Analyzer<'_> {
             let base = if definition.refname.is_empty() {
                 None
             } else {
-                let found = definitions[..clauses.len()].iter().position(|other| other.name == definition.refname);
+                let found =
+                    definitions[..clauses.len()].iter().position(|other| other.name == definition.refname);
                 Some(found.ok_or_else(|| {
-                    err!(UNDEFINED_OBJECT, "window \"{}\" does not exist", definition.refname).at(definition.location)
+                    err!(UNDEFINED_OBJECT, "window \"{}\" does not exist", definition.refname)
+                        .at(definition.location)
                 })?)
             };
-            let order =
-                self.sort_clause(&definition.order_clause, targets, ExprKind::WindowOrder, false)?;
+            let order = self.sort_clause(&definition.order_clause, targets, ExprKind::WindowOrder, false)?;
             let mut partition = self.partition_clause(&definition.partition_clause, targets, &order)?;
             let mut final_order = order.clone();
             if let Some(base) = base {
@@ -169,11 +174,8 @@ impl Analyzer<'_> {
                     let plain = !definition.name.is_empty()
                         || !order.is_empty()
                         || definition.frame_options & NONDEFAULT != 0;
-                    let error = if plain {
-                        error
-                    } else {
-                        error.hint("Omit the parentheses in this OVER clause.")
-                    };
+                    let error =
+                        if plain { error } else { error.hint("Omit the parentheses in this OVER clause.") };
                     return Err(error.at(definition.location));
                 }
                 partition = referenced.partition.clone();
@@ -221,7 +223,9 @@ impl Analyzer<'_> {
             FrameMode::Range
         };
         if mode == FrameMode::Groups && order.is_empty() {
-            return Err(err!(WINDOWING_ERROR, "GROUPS mode requires an ORDER BY clause").at(definition.location));
+            return Err(
+                err!(WINDOWING_ERROR, "GROUPS mode requires an ORDER BY clause").at(definition.location)
+            );
         }
         let has_offset = definition.start_offset.is_some() || definition.end_offset.is_some();
         if mode == FrameMode::Range && has_offset && order.len() != 1 {
@@ -232,7 +236,10 @@ impl Analyzer<'_> {
             .at(definition.location));
         }
         let order_type = order.first().and_then(|clause| {
-            targets.iter().find(|target| target.sort_group_ref == clause.target).map(|target| expr_type(&target.expr))
+            targets
+                .iter()
+                .find(|target| target.sort_group_ref == clause.target)
+                .map(|target| expr_type(&target.expr))
         });
         let start = if options & START_UNBOUNDED_PRECEDING != 0 || options & !NONDEFAULT == 0 {
             FrameBound::UnboundedPreceding
@@ -294,9 +301,12 @@ impl Analyzer<'_> {
                 types::INT8 => &[types::INT8],
                 types::FLOAT4 | types::FLOAT8 => &[types::FLOAT8],
                 types::NUMERIC => &[types::NUMERIC],
-                types::DATE | types::TIMESTAMP | types::TIMESTAMPTZ | types::TIME | types::TIMETZ | types::INTERVAL => {
-                    &[types::INTERVAL]
-                }
+                types::DATE
+                | types::TIMESTAMP
+                | types::TIMESTAMPTZ
+                | types::TIME
+                | types::TIMETZ
+                | types::INTERVAL => &[types::INTERVAL],
                 _ => &[],
             };
             if accepted.is_empty() {
@@ -342,9 +352,8 @@ impl Analyzer<'_> {
             }
         });
         if let Some(column) = column {
-            return Err(
-                err!(INVALID_COLUMN_REFERENCE, "argument of {construct} must not contain variables").at(column)
-            );
+            return Err(err!(INVALID_COLUMN_REFERENCE, "argument of {construct} must not contain variables")
+                .at(column));
         }
         Ok(expr)
     }
@@ -357,7 +366,11 @@ fn same_definition(a: &protobuf::WindowDef, b: &protobuf::WindowDef) -> bool {
     a.location = 0;
     b.location = 0;
     // Positions inside of the expressions differ; compare what has none.
-    if a.partition_clause.is_empty() && b.partition_clause.is_empty() && a.order_clause.is_empty() && b.order_clause.is_empty() {
+    if a.partition_clause.is_empty()
+        && b.partition_clause.is_empty()
+        && a.order_clause.is_empty()
+        && b.order_clause.is_empty()
+    {
         return a == b;
     }
     let plain = |nodes: &[Node]| -> Option<Vec<(Vec<String>, i32, i32)>> {
@@ -372,7 +385,11 @@ fn same_definition(a: &protobuf::WindowDef, b: &protobuf::WindowDef) -> bool {
                 };
                 match node {
                     NodeEnum::ColumnRef(column) => Some((
-                        column.fields.iter().map(|field| super::names::string_value(field).to_owned()).collect(),
+                        column
+                            .fields
+                            .iter()
+                            .map(|field| super::names::string_value(field).to_owned())
+                            .collect(),
                         direction,
                         nulls,
                     )),

@@ -93,7 +93,9 @@ fn word_effect(word: &str) -> Effect {
     match &*lower {
         b"and" | b"or" | b"where" | b"from" | b"when" | b"then" | b"values" | b"set" => Effect::Separates,
         b"not" | b"is" | b"isnull" | b"notnull" | b"collate" | b"at" | b"join" | b"union" | b"except"
-        | b"intersect" | b"like" | b"ilike" | b"similar" | b"in" | b"between" | b"explain" | b"overlaps" => Effect::Nests,
+        | b"intersect" | b"like" | b"ilike" | b"similar" | b"in" | b"between" | b"explain" | b"overlaps" => {
+            Effect::Nests
+        }
         b"case" => Effect::Opens,
         b"end" => Effect::Closes,
         _ => Effect::None,

@@ -182,7 +182,8 @@ impl<'a> Lexer<'a> {
             at += 1;
         }
         // A multi-character operator cannot end in + or - unless it has one of the special characters.
-        let special = |byte: &u8| matches!(byte, b'~' | b'!' | b'@' | b'#' | b'%' | b'^' | b'&' | b'|' | b'`' | b'?');
+        let special =
+            |byte: &u8| matches!(byte, b'~' | b'!' | b'@' | b'#' | b'%' | b'^' | b'&' | b'|' | b'`' | b'?');
         while at > start + 1
             && matches!(self.byte(at - 1), b'+' | b'-')
             && !self.bytes[start..at].iter().any(special)
@@ -251,7 +252,22 @@ fn is_identifier_part(byte: u8) -> bool {
 fn is_operator(byte: u8) -> bool {
     matches!(
         byte,
-        b'+' | b'-' | b'*' | b'/' | b'<' | b'>' | b'=' | b'~' | b'!' | b'@' | b'#' | b'%' | b'^' | b'&' | b'|' | b'`' | b'?'
+        b'+' | b'-'
+            | b'*'
+            | b'/'
+            | b'<'
+            | b'>'
+            | b'='
+            | b'~'
+            | b'!'
+            | b'@'
+            | b'#'
+            | b'%'
+            | b'^'
+            | b'&'
+            | b'|'
+            | b'`'
+            | b'?'
     )
 }
 

@@ -54,7 +54,10 @@ pub fn parse(source: &str) -> Result<Vec<RawStatement>> {
     tree.stmts
         .into_iter()
         .map(|statement| {
-            let node = statement.stmt.and_then(|node| node.node).ok_or_else(|| Error::internal("empty parse tree"))?;
+            let node = statement
+                .stmt
+                .and_then(|node| node.node)
+                .ok_or_else(|| Error::internal("empty parse tree"))?;
             let start = usize::try_from(statement.stmt_location).unwrap_or(0).min(source.len());
             let length = match usize::try_from(statement.stmt_len) {
                 Ok(length) if length > 0 => length.min(source.len() - start),
@@ -132,7 +135,9 @@ fn raw_parse(source: &str, mode: Mode) -> Result<protobuf::ParseResult> {
         std::thread::Builder::new()
             .stack_size(DEEP_STACK_BYTES)
             .spawn_scoped(scope, || call_grammar(source, mode))
-            .map_err(|error| Error::new(sqlstate::INSUFFICIENT_RESOURCES, format!("could not start a thread: {error}")))?
+            .map_err(|error| {
+                Error::new(sqlstate::INSUFFICIENT_RESOURCES, format!("could not start a thread: {error}"))
+            })?
             .join()
             .map_err(|_| Error::internal("the parser panicked"))?
     })
@@ -159,8 +164,10 @@ fn call_grammar(source: &str, mode: Mode) -> Result<protobuf::ParseResult> {
         let parsed = match result.error.as_ref() {
             Some(error) => Err(syntax_error(source, error)),
             None => {
-                let data = std::slice::from_raw_parts(result.parse_tree.data.cast::<u8>(), result.parse_tree.len);
-                protobuf::ParseResult::decode(data).map_err(|error| Error::internal(format!("parse tree: {error}")))
+                let data =
+                    std::slice::from_raw_parts(result.parse_tree.data.cast::<u8>(), result.parse_tree.len);
+                protobuf::ParseResult::decode(data)
+                    .map_err(|error| Error::internal(format!("parse tree: {error}")))
             }
         };
         pg_query_free_protobuf_parse_result(result);
@@ -176,7 +183,9 @@ unsafe fn syntax_error(source: &str, error: &PgQueryError) -> Error {
     let location = usize::try_from(error.cursorpos)
         .ok()
         .and_then(|position| position.checked_sub(1))
-        .and_then(|characters| source.char_indices().map(|(byte, _)| byte).chain([source.len()]).nth(characters))
+        .and_then(|characters| {
+            source.char_indices().map(|(byte, _)| byte).chain([source.len()]).nth(characters)
+        })
         .and_then(|byte| i32::try_from(byte).ok())
         .unwrap_or(-1);
     let state = state_of(&message);

@@ -9,9 +9,12 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use cairn_analyze::analyzer::{NameConflict, ParamResolver};
+use cairn_analyze::{NameConflict, ParamResolver};
 use cairn_catalog::TypeRef;
-use cairn_types::{Array, Datum, Error, Record, RecordField, Result, Row, Severity, SqlState, Text, bail, err, sqlstate, types};
+use cairn_types::{
+    Array, Datum, Error, Record, RecordField, Result, Row, Severity, SqlState, Text, bail, err, sqlstate,
+    types,
+};
 use parking_lot::Mutex;
 
 use super::ast::*;
@@ -35,11 +38,17 @@ pub enum Returns {
     Void,
     Value(TypeRef),
     /// OUT parameters: their slots make the result, a record if there are several.
-    Outputs { slots: Vec<Slot>, ty: TypeRef },
+    Outputs {
+        slots: Vec<Slot>,
+        ty: TypeRef,
+    },
     /// Rows of a scalar or composite type.
     Set(TypeRef),
     /// RETURNS TABLE and SETOF with OUT parameters: RETURN NEXT takes the slots' values.
-    Table { slots: Vec<Slot>, columns: Vec<TypeRef> },
+    Table {
+        slots: Vec<Slot>,
+        columns: Vec<TypeRef>,
+    },
 }
 
 /// What a call gave.
@@ -70,7 +79,13 @@ fn plain(oid: u32) -> TypeRef {
 
 impl Routine {
     /// Resolves the declared types; `parameters` are those of the function's arguments, in slot order.
-    pub fn new(spi: &dyn Spi, signature: String, function: Function, parameters: &[TypeRef], returns: Returns) -> Result<Routine> {
+    pub fn new(
+        spi: &dyn Spi,
+        signature: String,
+        function: Function,
+        parameters: &[TypeRef],
+        returns: Returns,
+    ) -> Result<Routine> {
         let mut resolved = Vec::with_capacity(function.variables.len());
         for (slot, variable) in function.variables.iter().enumerate() {
             let ty = match (&variable.kind, parameters.get(slot)) {
@@ -79,7 +94,9 @@ impl Routine {
                 (VariableKind::Record, None) => RECORD,
                 (VariableKind::Cursor(_), None) => plain(types::REFCURSOR),
                 (VariableKind::Untyped, None) => plain(types::UNKNOWN),
-                (VariableKind::Text, None) => TypeRef { collation: cairn_types::oid::collations::DEFAULT, ..plain(types::TEXT) },
+                (VariableKind::Text, None) => {
+                    TypeRef { collation: cairn_types::oid::collations::DEFAULT, ..plain(types::TEXT) }
+                }
                 (VariableKind::Integer, None) => plain(types::INT4),
                 (VariableKind::Boolean, None) => plain(types::BOOL),
             };
@@ -106,7 +123,9 @@ impl Routine {
             handled: Vec::new(),
         };
         frame.set_found(false);
-        let flow = frame.block(&self.function.block).map_err(|error| frame.add_context_of_block(error, &self.function.block))?;
+        let flow = frame
+            .block(&self.function.block)
+            .map_err(|error| frame.add_context_of_block(error, &self.function.block))?;
         frame.finish(flow)
     }
 }
@@ -150,7 +169,11 @@ impl Frame<'_> {
         if let [slot] = slots {
             return self.get(*slot);
         }
-        let fields = slots.iter().map(|slot| RecordField { name: self.name(*slot).into(), type_oid: self.type_of(*slot).oid, typmod: -1 });
+        let fields = slots.iter().map(|slot| RecordField {
+            name: self.name(*slot).into(),
+            type_oid: self.type_of(*slot).oid,
+            typmod: -1,
+        });
         let values = slots.iter().map(|slot| self.get(*slot)).collect();
         Datum::Record(Arc::new(Record { type_oid: ty.oid, fields: fields.collect(), values }))
     }
@@ -181,7 +204,10 @@ impl Frame<'_> {
             }
             Err(error) => {
                 self.spi.rollback_subtransaction(subtransaction)?;
-                let Some(handler) = handlers.handlers.iter().find(|handler| handler.conditions.iter().any(|condition| condition.matches(&error)))
+                let Some(handler) = handlers
+                    .handlers
+                    .iter()
+                    .find(|handler| handler.conditions.iter().any(|condition| condition.matches(&error)))
                 else {
                     return Err(error);
                 };
@@ -239,7 +265,11 @@ impl Frame<'_> {
         if error.report().context.iter().any(|line| line.starts_with(&self.context_start())) {
             return error;
         }
-        error.context(format!("{}{} during statement block local variable initialization", self.context_start(), block.line))
+        error.context(format!(
+            "{}{} during statement block local variable initialization",
+            self.context_start(),
+            block.line
+        ))
     }
 
     fn context_start(&self) -> String {
@@ -262,7 +292,9 @@ impl Frame<'_> {
                 }
                 return self.statements(otherwise);
             }
-            StatementKind::Case { subject, whens, otherwise } => return self.case(subject.as_ref(), whens, otherwise.as_deref()),
+            StatementKind::Case { subject, whens, otherwise } => {
+                return self.case(subject.as_ref(), whens, otherwise.as_deref());
+            }
             StatementKind::Loop { label, body } => {
                 return self.repeat(label.as_deref(), body, |_| Ok(true));
             }
@@ -327,7 +359,9 @@ impl Frame<'_> {
                 }
             }
             StatementKind::Open { cursor, scroll, source } => self.open(*cursor, *scroll, source)?,
-            StatementKind::Fetch { cursor, direction, into } => self.fetch(*cursor, direction, into.as_deref())?,
+            StatementKind::Fetch { cursor, direction, into } => {
+                self.fetch(*cursor, direction, into.as_deref())?
+            }
             StatementKind::Close { cursor } => {
                 let name = self.cursor_name(*cursor)?;
                 self.spi.close_cursor(&name)?;
@@ -375,7 +409,12 @@ impl Frame<'_> {
         })
     }
 
-    fn repeat(&mut self, label: Option<&str>, body: &[Statement], mut go_on: impl FnMut(&mut Self) -> Result<bool>) -> Result<Flow> {
+    fn repeat(
+        &mut self,
+        label: Option<&str>,
+        body: &[Statement],
+        mut go_on: impl FnMut(&mut Self) -> Result<bool>,
+    ) -> Result<Flow> {
         while go_on(self)? {
             self.spi.env().check_interrupts()?;
             if let Some(flow) = self.pass(label, body)? {
@@ -385,7 +424,13 @@ impl Frame<'_> {
         Ok(Flow::Next)
     }
 
-    fn for_integer(&mut self, label: Option<&str>, variable: Slot, bounds: &IntegerBounds<'_>, body: &[Statement]) -> Result<Flow> {
+    fn for_integer(
+        &mut self,
+        label: Option<&str>,
+        variable: Slot,
+        bounds: &IntegerBounds<'_>,
+        body: &[Statement],
+    ) -> Result<Flow> {
         let from = self.loop_bound(bounds.from, "lower bound")?;
         let to = self.loop_bound(bounds.to, "upper bound")?;
         let by = match bounds.by {
@@ -398,7 +443,9 @@ impl Frame<'_> {
         let mut found = false;
         let mut value = Some(from);
         let mut result = Flow::Next;
-        while let Some(current) = value.filter(|value| if bounds.reverse { *value >= to } else { *value <= to }) {
+        while let Some(current) =
+            value.filter(|value| if bounds.reverse { *value >= to } else { *value <= to })
+        {
             found = true;
             self.set(variable, Datum::Int4(current));
             if let Some(flow) = self.pass(label, body)? {
@@ -419,7 +466,13 @@ impl Frame<'_> {
         }
     }
 
-    fn for_rows(&mut self, label: Option<&str>, target: &[AssignTarget], mut source: Box<dyn RowSource>, body: &[Statement]) -> Result<Flow> {
+    fn for_rows(
+        &mut self,
+        label: Option<&str>,
+        target: &[AssignTarget],
+        mut source: Box<dyn RowSource>,
+        body: &[Statement],
+    ) -> Result<Flow> {
         let mut found = false;
         let columns = source.columns().to_vec();
         while let Some(row) = source.next(self.spi)? {
@@ -437,7 +490,14 @@ impl Frame<'_> {
         Ok(Flow::Next)
     }
 
-    fn for_cursor(&mut self, label: Option<&str>, target: Slot, cursor: Slot, args: Option<&Fragment>, body: &[Statement]) -> Result<Flow> {
+    fn for_cursor(
+        &mut self,
+        label: Option<&str>,
+        target: Slot,
+        cursor: Slot,
+        args: Option<&Fragment>,
+        body: &[Statement],
+    ) -> Result<Flow> {
         self.open(cursor, None, &OpenSource::Bound(args.cloned()))?;
         let name = self.cursor_name(cursor)?;
         let target = [AssignTarget { slot: target, path: Vec::new(), text: String::new() }];
@@ -459,7 +519,14 @@ impl Frame<'_> {
         Ok(result)
     }
 
-    fn for_each(&mut self, label: Option<&str>, target: &[AssignTarget], slice: usize, array: &Fragment, body: &[Statement]) -> Result<Flow> {
+    fn for_each(
+        &mut self,
+        label: Option<&str>,
+        target: &[AssignTarget],
+        slice: usize,
+        array: &Fragment,
+        body: &[Statement],
+    ) -> Result<Flow> {
         let (value, _) = self.evaluate(array)?;
         let array = match value {
             Datum::Array(array) => array,
@@ -468,7 +535,11 @@ impl Frame<'_> {
         };
         let [target] = target else { bail!(SYNTAX_ERROR, "FOREACH must have only one target variable") };
         if slice > array.dimensions.len() {
-            bail!(ARRAY_SUBSCRIPT_ERROR, "slice dimension ({slice}) is out of the valid range 0..{}", array.dimensions.len());
+            bail!(
+                ARRAY_SUBSCRIPT_ERROR,
+                "slice dimension ({slice}) is out of the valid range 0..{}",
+                array.dimensions.len()
+            );
         }
         let element = plain(array.element_type);
         let kept = array.dimensions.len() - slice;
@@ -522,7 +593,10 @@ impl Frame<'_> {
             }
             (Returns::Table { slots, .. }, None) => slots.iter().map(|slot| self.get(*slot)).collect(),
             (Returns::Table { .. }, Some(_)) => {
-                bail!(DATATYPE_MISMATCH, "RETURN NEXT cannot have a parameter in function with OUT parameters")
+                bail!(
+                    DATATYPE_MISMATCH,
+                    "RETURN NEXT cannot have a parameter in function with OUT parameters"
+                )
             }
             (Returns::Set(_), None) => bail!(SYNTAX_ERROR, "RETURN NEXT must have a parameter"),
             _ => bail!(DATATYPE_MISMATCH, "cannot use RETURN NEXT in a non-SETOF function"),
@@ -537,7 +611,11 @@ impl Frame<'_> {
             && let Some(fields) = self.spi.composite_fields(ty.oid)
         {
             let cast = |(value, (from, to)): (&Datum, (&RecordField, &RecordField))| {
-                self.spi.cast(value.clone(), plain(from.type_oid), TypeRef { typmod: to.typmod, ..plain(to.type_oid) })
+                self.spi.cast(
+                    value.clone(),
+                    plain(from.type_oid),
+                    TypeRef { typmod: to.typmod, ..plain(to.type_oid) },
+                )
             };
             return record.values.iter().zip(record.fields.iter().zip(fields.iter())).map(cast).collect();
         }
@@ -550,7 +628,10 @@ impl Frame<'_> {
     fn return_query(&mut self, rows: &Rows) -> Result<()> {
         let wanted: Vec<TypeRef> = match &self.routine.returns {
             Returns::Set(ty) => match self.spi.composite_fields(ty.oid) {
-                Some(fields) => fields.iter().map(|field| TypeRef { typmod: field.typmod, ..plain(field.type_oid) }).collect(),
+                Some(fields) => fields
+                    .iter()
+                    .map(|field| TypeRef { typmod: field.typmod, ..plain(field.type_oid) })
+                    .collect(),
                 None if ty.oid == types::RECORD => Vec::new(),
                 None => vec![*ty],
             },
@@ -586,13 +667,18 @@ impl Frame<'_> {
         let mismatch = || err!(DATATYPE_MISMATCH, "structure of query does not match function result type");
         if columns.len() != wanted.len() {
             let (found, expected) = (columns.len(), wanted.len());
-            return Err(mismatch().detail(format!("Number of returned columns ({found}) does not match expected column count ({expected}).")));
+            return Err(mismatch().detail(format!(
+                "Number of returned columns ({found}) does not match expected column count ({expected})."
+            )));
         }
         for (index, (column, wanted)) in columns.iter().zip(wanted).enumerate() {
             if column.ty.oid != wanted.oid {
                 let env = self.spi.env();
                 let (found, expected) = (env.format_type(column.ty.oid, -1), env.format_type(wanted.oid, -1));
-                return Err(mismatch().detail(format!("Returned type {found} does not match expected type {expected} in column {}.", index + 1)));
+                return Err(mismatch().detail(format!(
+                    "Returned type {found} does not match expected type {expected} in column {}.",
+                    index + 1
+                )));
             }
         }
         Ok(())
@@ -601,7 +687,11 @@ impl Frame<'_> {
     // SQL.
 
     /// Prepares a fragment, or takes what was prepared before; with the values of its parameters.
-    fn prepare(&self, fragment: &Fragment, kind: FragmentKind) -> Result<(Arc<PreparedFragment>, Vec<Datum>)> {
+    fn prepare(
+        &self,
+        fragment: &Fragment,
+        kind: FragmentKind,
+    ) -> Result<(Arc<PreparedFragment>, Vec<Datum>)> {
         let Some(cache) = self.routine.fragments.get(fragment.number) else {
             return Err(Error::internal("a fragment has no number of its own"));
         };
@@ -613,8 +703,14 @@ impl Frame<'_> {
             }
         }
         // The arguments come first, so that `$1` keeps its number.
-        let arguments = (0..self.routine.function.found).map(|slot| ParamSource { slot, field: None }).collect();
-        let resolver = Resolver { frame: self, scope: fragment.scope, params: RefCell::new(arguments), error: RefCell::default() };
+        let arguments =
+            (0..self.routine.function.found).map(|slot| ParamSource { slot, field: None }).collect();
+        let resolver = Resolver {
+            frame: self,
+            scope: fragment.scope,
+            params: RefCell::new(arguments),
+            error: RefCell::default(),
+        };
         let prepared = self.spi.prepare(&fragment.text, kind, &resolver);
         if let Some(error) = resolver.error.take() {
             return Err(error);
@@ -643,7 +739,9 @@ impl Frame<'_> {
 
     fn start(&mut self, fragment: &Fragment, kind: FragmentKind) -> Result<Box<dyn RowSource>> {
         let (prepared, values) = self.prepare(fragment, kind)?;
-        self.spi.start(&prepared.prepared, values.into()).map_err(|error| sql_statement_context(error, &fragment.text))
+        self.spi
+            .start(&prepared.prepared, values.into())
+            .map_err(|error| sql_statement_context(error, &fragment.text))
     }
 
     fn start_dynamic(&mut self, text: &Fragment, using: &[Fragment]) -> Result<Box<dyn RowSource>> {
@@ -651,7 +749,11 @@ impl Frame<'_> {
         self.spi.start(&prepared, params).map_err(|error| sql_statement_context(error, &text))
     }
 
-    fn prepare_dynamic(&mut self, text: &Fragment, using: &[Fragment]) -> Result<(Arc<dyn Prepared>, Arc<[Datum]>, Text)> {
+    fn prepare_dynamic(
+        &mut self,
+        text: &Fragment,
+        using: &[Fragment],
+    ) -> Result<(Arc<dyn Prepared>, Arc<[Datum]>, Text)> {
         let Some(text) = self.text_value(text)? else {
             bail!(NULL_VALUE_NOT_ALLOWED, "query string argument of EXECUTE is null")
         };
@@ -662,7 +764,8 @@ impl Frame<'_> {
             values.push(value);
             types.push(if ty.oid == types::UNKNOWN { plain(types::TEXT) } else { ty });
         }
-        let prepared = self.spi.prepare_dynamic(&text, &types).map_err(|error| internal_query(error, &text))?;
+        let prepared =
+            self.spi.prepare_dynamic(&text, &types).map_err(|error| internal_query(error, &text))?;
         Ok((prepared, values.into(), text))
     }
 
@@ -674,7 +777,13 @@ impl Frame<'_> {
     }
 
     /// Runs a statement to its end; the first row goes into the targets.
-    fn run_into(&mut self, mut source: Box<dyn RowSource>, into: Option<&Into>, needs_destination: bool, call: bool) -> Result<()> {
+    fn run_into(
+        &mut self,
+        mut source: Box<dyn RowSource>,
+        into: Option<&Into>,
+        needs_destination: bool,
+        call: bool,
+    ) -> Result<()> {
         let columns = source.columns().to_vec();
         if needs_destination && !columns.is_empty() {
             return Err(err!(SYNTAX_ERROR, "query has no destination for result data")
@@ -749,9 +858,9 @@ impl Frame<'_> {
         if value.is_null() {
             return Ok(None);
         }
-        let mut text = Vec::new();
+        let mut text = String::new();
         cairn_types::io::output(value, ty.oid, self.spi.env(), &mut text)?;
-        Ok(Some(String::from_utf8_lossy(&text).into()))
+        Ok(Some(text.into()))
     }
 
     // Variables.
@@ -786,20 +895,29 @@ impl Frame<'_> {
         match self.values.get(slot) {
             Some(Datum::Record(record)) => {
                 let position = record.fields.iter().position(|known| &*known.name == field);
-                let found = position.and_then(|index| Some((record.values.get(index)?.clone(), record.fields.get(index)?)));
-                let (value, field) = found
-                    .ok_or_else(|| err!(UNDEFINED_COLUMN, "record \"{}\" has no field \"{field}\"", self.name(slot)))?;
-                let collation = if is_collatable(field.type_oid) { cairn_types::oid::collations::DEFAULT } else { 0 };
+                let found = position
+                    .and_then(|index| Some((record.values.get(index)?.clone(), record.fields.get(index)?)));
+                let (value, field) = found.ok_or_else(|| {
+                    err!(UNDEFINED_COLUMN, "record \"{}\" has no field \"{field}\"", self.name(slot))
+                })?;
+                let collation =
+                    if is_collatable(field.type_oid) { cairn_types::oid::collations::DEFAULT } else { 0 };
                 Ok((value, TypeRef { oid: field.type_oid, typmod: field.typmod, collation }))
             }
             _ => match self.spi.composite_fields(self.type_of(slot).oid) {
                 Some(fields) => {
                     let known = fields.iter().find(|known| &*known.name == field);
-                    let known = known.ok_or_else(|| err!(UNDEFINED_COLUMN, "record \"{}\" has no field \"{field}\"", self.name(slot)))?;
+                    let known = known.ok_or_else(|| {
+                        err!(UNDEFINED_COLUMN, "record \"{}\" has no field \"{field}\"", self.name(slot))
+                    })?;
                     Ok((Datum::Null, TypeRef { typmod: known.typmod, ..plain(known.type_oid) }))
                 }
-                None => Err(err!(OBJECT_NOT_IN_PREREQUISITE_STATE, "record \"{}\" is not assigned yet", self.name(slot))
-                    .detail("The tuple structure of a not-yet-assigned record is indeterminate.")),
+                None => Err(err!(
+                    OBJECT_NOT_IN_PREREQUISITE_STATE,
+                    "record \"{}\" is not assigned yet",
+                    self.name(slot)
+                )
+                .detail("The tuple structure of a not-yet-assigned record is indeterminate.")),
             },
         }
     }
@@ -807,7 +925,11 @@ impl Frame<'_> {
     fn check_not_null(&self, slot: Slot, value: &Datum) -> Result<()> {
         let variable = self.routine.function.variables.get(slot);
         if value.is_null() && variable.is_some_and(|variable| variable.not_null) {
-            bail!(NULL_VALUE_NOT_ALLOWED, "null value cannot be assigned to variable \"{}\" declared NOT NULL", self.name(slot));
+            bail!(
+                NULL_VALUE_NOT_ALLOWED,
+                "null value cannot be assigned to variable \"{}\" declared NOT NULL",
+                self.name(slot)
+            );
         }
         Ok(())
     }
@@ -838,7 +960,11 @@ impl Frame<'_> {
         for (index, field) in fields.iter().enumerate() {
             let value = record.values.get(index).cloned().unwrap_or_default();
             let from = record.fields.get(index).map_or(types::UNKNOWN, |field| field.type_oid);
-            values.push(self.spi.cast(value, plain(from), TypeRef { typmod: field.typmod, ..plain(field.type_oid) })?);
+            values.push(self.spi.cast(
+                value,
+                plain(from),
+                TypeRef { typmod: field.typmod, ..plain(field.type_oid) },
+            )?);
         }
         Ok(Datum::Record(Arc::new(Record { type_oid: to.oid, fields, values })))
     }
@@ -883,25 +1009,39 @@ impl Frame<'_> {
     }
 
     /// A container with one place inside it changed.
-    fn assign_inside(&self, container: Datum, ty: TypeRef, steps: &[Step], value: Datum, from: TypeRef, name: &str) -> Result<Datum> {
+    fn assign_inside(
+        &self,
+        container: Datum,
+        ty: TypeRef,
+        steps: &[Step],
+        value: Datum,
+        from: TypeRef,
+        name: &str,
+    ) -> Result<Datum> {
         let Some((step, rest)) = steps.split_first() else {
             return if value.is_null() { Ok(Datum::Null) } else { self.spi.cast(value, from, ty) };
         };
         match step {
             Step::Field(field) => {
                 let (type_oid, fields, mut values) = match &container {
-                    Datum::Record(record) => (record.type_oid, Arc::clone(&record.fields), record.values.clone()),
+                    Datum::Record(record) => {
+                        (record.type_oid, Arc::clone(&record.fields), record.values.clone())
+                    }
                     _ => match self.spi.composite_fields(ty.oid) {
                         Some(fields) => (ty.oid, Arc::clone(&fields), vec![Datum::Null; fields.len()]),
                         None => {
-                            return Err(err!(OBJECT_NOT_IN_PREREQUISITE_STATE, "record \"{name}\" is not assigned yet")
-                                .detail("The tuple structure of a not-yet-assigned record is indeterminate."));
+                            return Err(err!(
+                                OBJECT_NOT_IN_PREREQUISITE_STATE,
+                                "record \"{name}\" is not assigned yet"
+                            )
+                            .detail("The tuple structure of a not-yet-assigned record is indeterminate."));
                         }
                     },
                 };
-                let index = fields.iter().position(|known| **known.name == **field);
+                let index = fields.iter().position(|known| *known.name == **field);
                 let place = index.and_then(|index| Some((values.get_mut(index)?, fields.get(index)?)));
-                let (place, known) = place.ok_or_else(|| err!(UNDEFINED_COLUMN, "record \"{name}\" has no field \"{field}\""))?;
+                let (place, known) = place
+                    .ok_or_else(|| err!(UNDEFINED_COLUMN, "record \"{name}\" has no field \"{field}\""))?;
                 let inner = TypeRef { typmod: known.typmod, ..plain(known.type_oid) };
                 *place = self.assign_inside(std::mem::take(place), inner, rest, value, from, name)?;
                 Ok(Datum::Record(Arc::new(Record { type_oid, fields, values })))
@@ -914,7 +1054,10 @@ impl Frame<'_> {
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "a recursion over a path carries the value, its type and the place")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "a recursion over a path carries the value, its type and the place"
+    )]
     fn assign_element(
         &self,
         container: Datum,
@@ -927,7 +1070,11 @@ impl Frame<'_> {
     ) -> Result<Datum> {
         let element_type = match self.spi.env().type_shape(ty.oid) {
             Some(cairn_types::TypeShape::Array { element, .. }) => element,
-            _ => bail!(DATATYPE_MISMATCH, "cannot subscript type {} because it does not support subscripting", self.spi.env().format_type(ty.oid, -1)),
+            _ => bail!(
+                DATATYPE_MISMATCH,
+                "cannot subscript type {} because it does not support subscripting",
+                self.spi.env().format_type(ty.oid, -1)
+            ),
         };
         let element = TypeRef { typmod: ty.typmod, ..plain(element_type) };
         let array = match container {
@@ -937,7 +1084,10 @@ impl Frame<'_> {
         if subscripts.iter().any(|step| matches!(step, Step::Slice(..))) {
             return Err(Error::unsupported("assignment to an array slice in PL/pgSQL is"));
         }
-        let indexes: Vec<i32> = subscripts.iter().filter_map(|step| if let Step::Index(index) = step { Some(*index) } else { None }).collect();
+        let indexes: Vec<i32> = subscripts
+            .iter()
+            .filter_map(|step| if let Step::Index(index) = step { Some(*index) } else { None })
+            .collect();
         let old = array_get(&array, &indexes).unwrap_or_default();
         let new = self.assign_inside(old, element, rest, value, from, name)?;
         Ok(Datum::Array(Arc::new(array_set(array, &indexes, new)?)))
@@ -951,13 +1101,19 @@ impl Frame<'_> {
         {
             let fields: Arc<[RecordField]> = columns
                 .iter()
-                .map(|column| RecordField { name: column.name.clone(), type_oid: column.ty.oid, typmod: column.ty.typmod })
+                .map(|column| RecordField {
+                    name: column.name.clone(),
+                    type_oid: column.ty.oid,
+                    typmod: column.ty.typmod,
+                })
                 .collect();
             let values = row.unwrap_or_else(|| vec![Datum::Null; columns.len()]);
             let record = Arc::new(Record { type_oid: types::RECORD, fields, values });
             // A single composite column is the row itself.
             let record = match (columns, record.values.as_slice()) {
-                ([column], [Datum::Record(inner)]) if column.ty.oid == self.type_of(target.slot).oid => Arc::clone(inner),
+                ([column], [Datum::Record(inner)]) if column.ty.oid == self.type_of(target.slot).oid => {
+                    Arc::clone(inner)
+                }
                 _ => record,
             };
             let value = self.coerce_record(&record, self.type_of(target.slot))?;
@@ -999,7 +1155,8 @@ impl Frame<'_> {
                 let slots: Vec<Slot> = declaration.args.iter().map(|(_, slot)| *slot).collect();
                 let (query, scroll) = (declaration.query.clone(), scroll.or(declaration.scroll));
                 self.bind_cursor_args(cursor, &slots, args.as_ref())?;
-                let query = query.ok_or_else(|| err!(SYNTAX_ERROR, "cursor \"{}\" has no query", self.name(cursor)))?;
+                let query = query
+                    .ok_or_else(|| err!(SYNTAX_ERROR, "cursor \"{}\" has no query", self.name(cursor)))?;
                 let (prepared, values) = self.prepare(&query, FragmentKind::Statement)?;
                 self.spi.open_cursor(given.as_deref(), scroll, &prepared.prepared, values.into())?
             }
@@ -1017,7 +1174,14 @@ impl Frame<'_> {
     }
 
     fn bind_cursor_args(&mut self, cursor: Slot, slots: &[Slot], args: Option<&Fragment>) -> Result<()> {
-        let mismatch = |frame: &Self| err!(SYNTAX_ERROR, "cursor \"{}\" {}", frame.name(cursor), if slots.is_empty() { "has no arguments" } else { "has arguments" });
+        let mismatch = |frame: &Self| {
+            err!(
+                SYNTAX_ERROR,
+                "cursor \"{}\" {}",
+                frame.name(cursor),
+                if slots.is_empty() { "has no arguments" } else { "has arguments" }
+            )
+        };
         let Some(args) = args else {
             return if slots.is_empty() { Ok(()) } else { Err(mismatch(self)) };
         };
@@ -1034,7 +1198,12 @@ impl Frame<'_> {
         Ok(())
     }
 
-    fn fetch(&mut self, cursor: Slot, direction: &FetchDirection, into: Option<&[AssignTarget]>) -> Result<()> {
+    fn fetch(
+        &mut self,
+        cursor: Slot,
+        direction: &FetchDirection,
+        into: Option<&[AssignTarget]>,
+    ) -> Result<()> {
         let name = self.cursor_name(cursor)?;
         let direction = match direction {
             FetchDirection::Next => CursorMove::Forward(1),
@@ -1072,7 +1241,10 @@ impl Frame<'_> {
         if re_raise {
             return match self.handled.last() {
                 Some(error) => Err(error.clone()),
-                None => Err(err!(DIAGNOSTICS_WITHOUT_HANDLER, "RAISE without parameters cannot be used outside an exception handler")),
+                None => Err(err!(
+                    DIAGNOSTICS_WITHOUT_HANDLER,
+                    "RAISE without parameters cannot be used outside an exception handler"
+                )),
             };
         }
         let mut state = raise.condition.as_ref().and_then(condition_state);
@@ -1146,13 +1318,20 @@ impl Frame<'_> {
         let text = |value: Option<&str>| Ok((Datum::text(value.unwrap_or("")), plain(types::TEXT)));
         if !stacked {
             return match item {
-                "row_count" => Ok((Datum::Int8(i64::try_from(self.row_count).unwrap_or(i64::MAX)), plain(types::INT8))),
+                "row_count" => {
+                    Ok((Datum::Int8(i64::try_from(self.row_count).unwrap_or(i64::MAX)), plain(types::INT8)))
+                }
                 "pg_context" => text(Some(&format!("{}{line} at GET DIAGNOSTICS", self.context_start()))),
-                _ => Err(Error::unsupported(format!("GET DIAGNOSTICS item {} is", item.to_ascii_uppercase()))),
+                _ => {
+                    Err(Error::unsupported(format!("GET DIAGNOSTICS item {} is", item.to_ascii_uppercase())))
+                }
             };
         }
         let Some(error) = self.handled.last() else {
-            bail!(DIAGNOSTICS_WITHOUT_HANDLER, "GET STACKED DIAGNOSTICS cannot be used outside an exception handler")
+            bail!(
+                DIAGNOSTICS_WITHOUT_HANDLER,
+                "GET STACKED DIAGNOSTICS cannot be used outside an exception handler"
+            )
         };
         let report = error.report();
         match item {
@@ -1271,7 +1450,9 @@ fn state_matches(state: SqlState, wanted: SqlState) -> bool {
 fn condition_state(condition: &Condition) -> Option<SqlState> {
     match condition {
         Condition::SqlState(state) => Some(SqlState(*state)),
-        Condition::Name(name) => sqlstate::ALL.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, state)| *state),
+        Condition::Name(name) => {
+            sqlstate::ALL.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, state)| *state)
+        }
         Condition::Others => None,
     }
 }
@@ -1343,7 +1524,10 @@ fn array_set(mut array: Array, indexes: &[i32], value: Datum) -> Result<Array> {
     }
     let [index] = indexes else {
         if array.dimensions.is_empty() {
-            array.dimensions = indexes.iter().map(|index| cairn_types::Dimension { length: 1, lower_bound: *index }).collect();
+            array.dimensions = indexes
+                .iter()
+                .map(|index| cairn_types::Dimension { length: 1, lower_bound: *index })
+                .collect();
             array.elements = vec![value];
             return Ok(array);
         }

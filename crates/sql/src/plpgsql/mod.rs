@@ -1,4 +1,6 @@
 //! PL/pgSQL: functions, procedures and DO blocks (manual, chapter 43).
 
 pub mod ast;
+pub mod interpreter;
 pub mod parse;
+pub mod spi;

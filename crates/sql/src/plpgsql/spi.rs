@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cairn_analyze::analyzer::ParamResolver;
+use cairn_analyze::ParamResolver;
 use cairn_catalog::TypeRef;
 use cairn_types::{Datum, Env, Oid, Result, Row, Text};
 
@@ -45,7 +45,12 @@ pub trait Spi {
     fn catalog_version(&self) -> u64;
 
     /// Parses, analyzes and plans. Errors point into `text`.
-    fn prepare(&self, text: &str, kind: FragmentKind, variables: &dyn ParamResolver) -> Result<Arc<dyn Prepared>>;
+    fn prepare(
+        &self,
+        text: &str,
+        kind: FragmentKind,
+        variables: &dyn ParamResolver,
+    ) -> Result<Arc<dyn Prepared>>;
     /// Parses text that holds one statement with parameters of these types (EXECUTE ... USING).
     fn prepare_dynamic(&self, text: &str, types: &[TypeRef]) -> Result<Arc<dyn Prepared>>;
     /// Starts a statement: it reads what the function has done so far, and its writes are seen by the next one.
@@ -68,7 +73,13 @@ pub trait Spi {
     fn end_transaction(&self, commit: bool, chain: bool) -> Result<()>;
 
     /// Opens a portal of that name (`None`: makes one up) over a statement.
-    fn open_cursor(&self, name: Option<&str>, scroll: Option<bool>, prepared: &Arc<dyn Prepared>, params: Arc<[Datum]>) -> Result<Text>;
+    fn open_cursor(
+        &self,
+        name: Option<&str>,
+        scroll: Option<bool>,
+        prepared: &Arc<dyn Prepared>,
+        params: Arc<[Datum]>,
+    ) -> Result<Text>;
     /// Rows of an open cursor; 34000 if there is none of the name.
     fn fetch(&self, cursor: &str, direction: CursorMove) -> Result<(Arc<[Column]>, Vec<Row>)>;
     fn close_cursor(&self, cursor: &str) -> Result<()>;

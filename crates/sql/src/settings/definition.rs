@@ -86,7 +86,8 @@ pub struct Definition {
 
 fn parse(line: &'static str) -> Option<Definition> {
     let fields: Vec<&str> = line.split('\t').collect();
-    let [name, _, unit, category, short, extra, context, kind, min, max, labels, boot, reset] = fields[..] else {
+    let [name, _, unit, category, short, extra, context, kind, min, max, labels, boot, reset] = fields[..]
+    else {
         return None;
     };
     let optional = |field: &'static str| (field != "\\N").then_some(field);
@@ -126,7 +127,12 @@ fn parse(line: &'static str) -> Option<Definition> {
 /// What the file recorded of the server that it was dumped from, or of its client, does not hold here.
 fn default_value(name: &str, recorded: &'static str) -> &'static str {
     match name {
-        "application_name" | "data_directory" | "config_file" | "hba_file" | "ident_file" | "external_pid_file"
+        "application_name"
+        | "data_directory"
+        | "config_file"
+        | "hba_file"
+        | "ident_file"
+        | "external_pid_file"
         | "unix_socket_directories" => "",
         "client_encoding" => "UTF8",
         "max_connections" => "4000",
@@ -168,7 +174,11 @@ pub fn all() -> &'static [Definition] {
 pub fn find(name: &str) -> Option<usize> {
     static BY_NAME: OnceLock<HashMap<String, usize>> = OnceLock::new();
     let by_name = BY_NAME.get_or_init(|| {
-        all().iter().enumerate().map(|(index, definition)| (definition.name.to_ascii_lowercase(), index)).collect()
+        all()
+            .iter()
+            .enumerate()
+            .map(|(index, definition)| (definition.name.to_ascii_lowercase(), index))
+            .collect()
     });
     by_name.get(name).copied().or_else(|| {
         // Old names that PostgreSQL still knows.
@@ -190,7 +200,10 @@ mod tests {
     fn every_line_is_understood() {
         assert_eq!(all().len(), POSTGRESQL.lines().count() - 1 + CAIRN.lines().count());
         let isolation = &all()[find("Default_Transaction_Isolation").expect("known")];
-        assert_eq!(isolation.labels, ["serializable", "repeatable read", "read committed", "read uncommitted"]);
+        assert_eq!(
+            isolation.labels,
+            ["serializable", "repeatable read", "read committed", "read uncommitted"]
+        );
         assert!(find("no_such_setting").is_none());
     }
 }

@@ -249,7 +249,9 @@ impl Settings {
             Key::Placeholder(_) if self.entries.contains_key(&key) || name.contains('.') => {}
             Key::Placeholder(_) => return Err(unrecognized(name)),
         }
-        let value = self.reset_value(&key).or_else(|| matches!(key, Key::Placeholder(_)).then(|| Value::Text("".into())));
+        let value = self
+            .reset_value(&key)
+            .or_else(|| matches!(key, Key::Placeholder(_)).then(|| Value::Text("".into())));
         self.change(key, value, local);
         self.refresh();
         Ok(())
@@ -353,8 +355,7 @@ impl Settings {
         }
         self.changed = true;
         let text = |name: &str| self.plain(name).unwrap_or_default();
-        let milliseconds =
-            |name: &str| Duration::from_millis(text(name).parse::<u64>().unwrap_or(0));
+        let milliseconds = |name: &str| Duration::from_millis(text(name).parse::<u64>().unwrap_or(0));
         let on = |name: &str| text(name) == "on";
         let hot = Hot {
             synchronous_commit: text("synchronous_commit") != "off",
@@ -375,7 +376,8 @@ impl Settings {
             search_path: text("search_path").into(),
             read_time_us: read_time(&text("cairn.read_time")).unwrap_or_default(),
         };
-        let date = date_style(&text("DateStyle"), (DateStyle::Iso, DateOrder::Mdy)).unwrap_or((DateStyle::Iso, DateOrder::Mdy));
+        let date = date_style(&text("DateStyle"), (DateStyle::Iso, DateOrder::Mdy))
+            .unwrap_or((DateStyle::Iso, DateOrder::Mdy));
         let format = FormatSettings {
             date_style: date.0,
             date_order: date.1,
@@ -412,9 +414,17 @@ fn defaults() -> &'static [Value] {
 /// Whether a change of the setting makes [`Hot`] or the format settings stale, or has to be reported.
 fn is_derived_from(key: &Key) -> bool {
     const DERIVED: &[&str] = &[
-        "synchronous_commit", "lock_timeout", "statement_timeout", "idle_in_transaction_session_timeout",
-        "idle_session_timeout", "work_mem", "client_min_messages", "search_path", "cairn.read_time",
-        "extra_float_digits", "bytea_output",
+        "synchronous_commit",
+        "lock_timeout",
+        "statement_timeout",
+        "idle_in_transaction_session_timeout",
+        "idle_session_timeout",
+        "work_mem",
+        "client_min_messages",
+        "search_path",
+        "cairn.read_time",
+        "extra_float_digits",
+        "bytea_output",
     ];
     static KNOWN: OnceLock<Vec<bool>> = OnceLock::new();
     let known = KNOWN.get_or_init(|| {
@@ -447,7 +457,9 @@ fn check(definition: &Definition, value: Value) -> Result<Value> {
             return Err(Error::unsupported(format!("session_replication_role = {text} is")));
         }
         "cairn.read_time" => {
-            read_time(text).map_err(|_| invalid().hint("Use a timestamp with its zone, for example '2026-01-31 12:00:00+00'."))?;
+            read_time(text).map_err(|_| {
+                invalid().hint("Use a timestamp with its zone, for example '2026-01-31 12:00:00+00'.")
+            })?;
             value
         }
         _ => value,
@@ -470,12 +482,50 @@ fn read_time(text: &str) -> Result<Option<i64>> {
 
 /// PostgreSQL's name of an encoding that Cairn speaks; `None`: no encoding; an error: one that Cairn does not speak.
 fn client_encoding(text: &str) -> Option<Result<&'static str>> {
-    let folded: String = text.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_uppercase()).collect();
+    let folded: String =
+        text.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_uppercase()).collect();
     const OTHERS: &[&str] = &[
-        "LATIN1", "LATIN2", "LATIN3", "LATIN4", "LATIN5", "LATIN6", "LATIN7", "LATIN8", "LATIN9", "LATIN10", "WIN1250",
-        "WIN1251", "WIN1252", "WIN1253", "WIN1254", "WIN1255", "WIN1256", "WIN1257", "WIN1258", "WIN866", "WIN874",
-        "EUCJP", "EUCCN", "EUCKR", "EUCTW", "EUCJIS2004", "SJIS", "BIG5", "GBK", "UHC", "GB18030", "JOHAB", "KOI8R",
-        "KOI8U", "ISO88591", "ISO88595", "ISO88596", "ISO88597", "ISO88598", "MULEINTERNAL", "SHIFTJIS2004",
+        "LATIN1",
+        "LATIN2",
+        "LATIN3",
+        "LATIN4",
+        "LATIN5",
+        "LATIN6",
+        "LATIN7",
+        "LATIN8",
+        "LATIN9",
+        "LATIN10",
+        "WIN1250",
+        "WIN1251",
+        "WIN1252",
+        "WIN1253",
+        "WIN1254",
+        "WIN1255",
+        "WIN1256",
+        "WIN1257",
+        "WIN1258",
+        "WIN866",
+        "WIN874",
+        "EUCJP",
+        "EUCCN",
+        "EUCKR",
+        "EUCTW",
+        "EUCJIS2004",
+        "SJIS",
+        "BIG5",
+        "GBK",
+        "UHC",
+        "GB18030",
+        "JOHAB",
+        "KOI8R",
+        "KOI8U",
+        "ISO88591",
+        "ISO88595",
+        "ISO88596",
+        "ISO88597",
+        "ISO88598",
+        "MULEINTERNAL",
+        "SHIFTJIS2004",
     ];
     match folded.as_str() {
         "UTF8" | "UNICODE" => Some(Ok("UTF8")),
@@ -525,8 +575,11 @@ fn date_style(text: &str, base: (DateStyle, DateOrder)) -> Result<(DateStyle, Da
             _ if lower.starts_with("noneuro") => (order, order_given) = (DateOrder::Mdy, true),
             "default" => {}
             _ => {
-                return Err(err!(INVALID_PARAMETER_VALUE, "invalid value for parameter \"DateStyle\": \"{text}\"")
-                    .detail(format!("Unrecognized key word: \"{word}\".")));
+                return Err(err!(
+                    INVALID_PARAMETER_VALUE,
+                    "invalid value for parameter \"DateStyle\": \"{text}\""
+                )
+                .detail(format!("Unrecognized key word: \"{word}\".")));
             }
         }
     }

@@ -17,13 +17,8 @@ pub enum Value {
 /// Units of one kind, largest first, each with its size in the smallest.
 type Units = &'static [(&'static str, f64)];
 
-const MEMORY: Units = &[
-    ("TB", 1_099_511_627_776.0),
-    ("GB", 1_073_741_824.0),
-    ("MB", 1_048_576.0),
-    ("kB", 1024.0),
-    ("B", 1.0),
-];
+const MEMORY: Units =
+    &[("TB", 1_099_511_627_776.0), ("GB", 1_073_741_824.0), ("MB", 1_048_576.0), ("kB", 1024.0), ("B", 1.0)];
 const TIME: Units = &[
     ("d", 86_400_000_000.0),
     ("h", 3_600_000_000.0),
@@ -144,7 +139,15 @@ fn out_of_range(definition: &Definition, value: &str) -> Error {
 
 /// Spellings that some enums accept beyond those that they list.
 fn hidden_label(name: &str, text: &str) -> Option<&'static str> {
-    if matches!(name, "synchronous_commit" | "constraint_exclusion" | "backslash_quote" | "compute_query_id" | "force_parallel_mode" | "wal_compression") {
+    if matches!(
+        name,
+        "synchronous_commit"
+            | "constraint_exclusion"
+            | "backslash_quote"
+            | "compute_query_id"
+            | "force_parallel_mode"
+            | "wal_compression"
+    ) {
         return parse_bool(text).map(|value| if value { "on" } else { "off" });
     }
     match (name, text.to_ascii_lowercase().as_str()) {
@@ -165,7 +168,9 @@ fn number(definition: &Definition, text: &str) -> Result<f64> {
     };
     let (digits, unit) = trimmed.split_at(digits_end);
     let value: f64 = match hexadecimal {
-        Some(_) => i64::from_str_radix(digits.get(2..).unwrap_or_default(), 16).map(|value| value as f64).ok(),
+        Some(_) => {
+            i64::from_str_radix(digits.get(2..).unwrap_or_default(), 16).map(|value| value as f64).ok()
+        }
         None => digits.parse().ok(),
     }
     .filter(|value: &f64| value.is_finite())
@@ -219,7 +224,11 @@ pub fn print_real(value: f64) -> String {
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
     let trim = |digits: &str| {
-        if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.').to_owned() } else { digits.to_owned() }
+        if digits.contains('.') {
+            digits.trim_end_matches('0').trim_end_matches('.').to_owned()
+        } else {
+            digits.to_owned()
+        }
     };
     if (-4..6).contains(&exponent) {
         trim(&format!("{value:.*}", usize::try_from(5 - exponent).unwrap_or(0)))
@@ -236,12 +245,16 @@ mod tests {
 
     fn shown(name: &str, text: &str) -> std::result::Result<String, String> {
         let definition = &definition::all()[definition::find(name).expect("known")];
-        Value::parse(definition, text).map(|value| value.show(definition)).map_err(|error| error.message().to_owned())
+        Value::parse(definition, text)
+            .map(|value| value.show(definition))
+            .map_err(|error| error.message().to_owned())
     }
 
     #[test]
     fn as_postgresql_15_answers() {
-        let ok = |name, text, expected: &str| assert_eq!(shown(name, text).as_deref(), Ok(expected), "{name} {text}");
+        let ok = |name, text, expected: &str| {
+            assert_eq!(shown(name, text).as_deref(), Ok(expected), "{name} {text}")
+        };
         ok("work_mem", "4096", "4MB");
         ok("work_mem", "1.5MB", "1536kB");
         ok("work_mem", "0x400", "1MB");
@@ -255,16 +268,26 @@ mod tests {
         ok("random_page_cost", "1.10", "1.1");
         ok("bytea_output", "HEX", "hex");
         let fails = |name, text, expected: &str| assert_eq!(shown(name, text), Err(expected.to_owned()));
-        fails("work_mem", "1kB", "1 kB is outside the valid range for parameter \"work_mem\" (64 .. 2147483647)");
+        fails(
+            "work_mem",
+            "1kB",
+            "1 kB is outside the valid range for parameter \"work_mem\" (64 .. 2147483647)",
+        );
         fails("work_mem", "abc", "invalid value for parameter \"work_mem\": \"abc\"");
         fails("enable_sort", "foo", "parameter \"enable_sort\" requires a Boolean value");
         fails("seq_page_cost", "1ms", "invalid value for parameter \"seq_page_cost\": \"1ms\"");
-        fails("random_page_cost", "-1", "-1 is outside the valid range for parameter \"random_page_cost\" (0 .. 1.79769e+308)");
+        fails(
+            "random_page_cost",
+            "-1",
+            "-1 is outside the valid range for parameter \"random_page_cost\" (0 .. 1.79769e+308)",
+        );
     }
 
     #[test]
     fn six_digits() {
-        for (value, text) in [(0.0025, "0.0025"), (1e10, "1e+10"), (0.1, "0.1"), (100_000.0, "100000"), (1.0, "1")] {
+        for (value, text) in
+            [(0.0025, "0.0025"), (1e10, "1e+10"), (0.1, "0.1"), (100_000.0, "100000"), (1.0, "1")]
+        {
             assert_eq!(print_real(value), text);
         }
     }
