@@ -28,6 +28,7 @@ pub mod session;
 mod set_returning;
 pub mod system;
 mod text;
+mod to_char;
 
 pub mod array;
 mod boolean;

@@ -53,6 +53,7 @@ const SCALAR_FAMILIES: &[&[(&str, ScalarFn)]] = &[
     crate::string::quote::BODIES,
     crate::string::split::BODIES,
     crate::system::BODIES,
+    crate::to_char::BODIES,
     crate::uuid::BODIES,
 ];
 
