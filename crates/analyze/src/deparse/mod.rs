@@ -75,6 +75,24 @@ pub fn deparse_query<'a>(query: &'a Query, context: &DeparseContext<'a>) -> Stri
     deparser.out
 }
 
+/// An expression inside of queries (the innermost last) whose own text is not wanted: conditions in EXPLAIN. Columns carry
+/// their table's name if `qualify`.
+pub fn deparse_in_queries<'a>(
+    expr: &'a Expr,
+    queries: &[&'a Query],
+    qualify: bool,
+    context: &DeparseContext<'a>,
+) -> String {
+    let mut deparser = Deparser::new(context, None, false);
+    for query in queries {
+        let mut level = deparser.level(query);
+        level.qualify = qualify;
+        deparser.levels.push(level);
+    }
+    deparser.expr(expr, None);
+    deparser.out
+}
+
 fn system_column_name(attno: i16) -> &'static str {
     use crate::query::system_columns::*;
     match attno {

@@ -39,7 +39,7 @@ impl<'a> Deparser<'a> {
     }
 
     /// Gives every range table entry a name that no other entry in sight has.
-    fn level(&self, query: &'a Query) -> Level<'a> {
+    pub(super) fn level(&self, query: &'a Query) -> Level<'a> {
         let mut taken: HashSet<String> =
             self.levels.iter().flat_map(|level| level.aliases.iter().cloned()).collect();
         let mut aliases = Vec::with_capacity(query.range_table.len());
