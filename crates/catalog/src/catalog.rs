@@ -232,6 +232,7 @@ impl Catalog {
         }
         match base {
             types::NUMERIC => PhysicalKind::Numeric,
+            types::ANYENUM => PhysicalKind::Enum,
             types::DATE => PhysicalKind::Date,
             types::TIME => PhysicalKind::Time,
             types::TIMETZ => PhysicalKind::TimeTz,

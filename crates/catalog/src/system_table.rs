@@ -95,6 +95,14 @@ impl SystemTable {
         kinds
     }
 
+    /// A row whose columns are their types' zeros: for DDL to fill in. Columns of variable length are null, except names
+    /// and vectors, which PostgreSQL declares NOT NULL.
+    pub fn blank_row(&self) -> Vec<Datum> {
+        let mut row: Vec<Datum> = self.columns.iter().map(|column| blank(column.type_oid)).collect();
+        row.resize(self.stored_kinds().len(), Datum::Int4(0));
+        row
+    }
+
     /// The key of a row without the storage id. Errors: 0A000 for a value that has no order.
     pub fn row_key(&self, row: &[Datum]) -> Result<Vec<u8>> {
         let mut key = Vec::with_capacity(16);
@@ -116,6 +124,27 @@ impl SystemTable {
     pub fn column(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| &*column.name == name)
     }
+}
+
+fn blank(type_oid: Oid) -> Datum {
+    match type_oid {
+        types::BOOL => Datum::Bool(false),
+        types::CHAR => Datum::Char(0),
+        types::INT2 => Datum::Int2(0),
+        types::INT4 => Datum::Int4(0),
+        types::INT8 => Datum::Int8(0),
+        types::FLOAT4 => Datum::Float4(0.0),
+        types::OID | types::REGPROC | types::XID => Datum::Oid(0),
+        types::NAME => Datum::text(""),
+        types::INT2VECTOR => int2vector([]),
+        types::OIDVECTOR => oidvector([]),
+        _ => Datum::Null,
+    }
+}
+
+/// [`SystemTable::blank_row`] of the catalog with this oid; empty if there is none.
+pub fn blank_row(catalog: Oid) -> Vec<Datum> {
+    system_table(catalog).map(SystemTable::blank_row).unwrap_or_default()
 }
 
 /// The system catalog with this oid.

@@ -1,0 +1,352 @@
+//! Rows under DDL: building indexes, rewriting tables, checking what is already there.
+//!
+//! Reading and computing goes through the session as SQL ([`DdlHost::select`](super::DdlHost::select)); writing goes
+//! straight into storages that nobody else sees yet, in key order.
+
+use std::sync::Arc;
+
+use cairn_catalog::columns::*;
+use cairn_catalog::{Catalog, ConstraintKind, Index, IndexKeyColumn, Relation, RowExt};
+use cairn_exec::TxnResultExt;
+use cairn_exec::table::{IndexLayout, TableLayout};
+use cairn_types::quote::{quote_identifier, quote_qualified};
+use cairn_types::{Datum, Error, Oid, Result, err};
+
+use super::context::DdlContext;
+use super::{constraint, index};
+
+/// Entries that are sorted at once. Each is its key, its value and what to call it where it is there twice.
+struct Entries {
+    entries: Vec<(Vec<u8>, Vec<u8>, bool)>,
+}
+
+/// `"schema"."table"`.
+pub fn table_name(catalog: &Catalog, relation: &Relation) -> String {
+    quote_qualified(&catalog.namespace_name(relation.namespace), &relation.name)
+}
+
+/// A row's columns as a SELECT list: null for dropped ones.
+pub fn all_columns(relation: &Relation) -> String {
+    let columns: Vec<String> = relation
+        .columns
+        .iter()
+        .map(|column| if column.dropped { "null".to_owned() } else { quote_identifier(&column.name) })
+        .collect();
+    if columns.is_empty() { "null".to_owned() } else { columns.join(", ") }
+}
+
+/// Computes and writes the entries of a new index. 23505 where rows contradict it.
+pub fn build_index(cx: &mut DdlContext<'_>, oid: Oid) -> Result<()> {
+    let index = cx.index(oid)?;
+    let table = cx.relation(index.table)?;
+    if index.primary {
+        return Ok(());
+    }
+    let layout = TableLayout::new(&table, &cx.catalog)?;
+    let entry_layout = IndexLayout::new(&index, &cx.catalog);
+    let mut list: Vec<String> = index
+        .keys
+        .iter()
+        .map(|key| match &key.key {
+            IndexKeyColumn::Attribute(number) => {
+                quote_identifier(&table.columns[*number as usize - 1].name)
+            }
+            IndexKeyColumn::Expression(text) => format!("({text})"),
+        })
+        .collect();
+    // Behind them the row's own key.
+    if layout.has_hidden_key() {
+        list.push("ctid".to_owned());
+    } else {
+        list.extend(layout.key.iter().map(|(at, _)| quote_identifier(&table.columns[*at].name)));
+    }
+    let filter = index.predicate.as_ref().map_or(String::new(), |text| format!(" where {text}"));
+    let query = format!("select {} from only {}{filter}", list.join(", "), table_name(&cx.catalog, &table));
+    let mut entries = Entries { entries: Vec::new() };
+    let key_count = index.keys.len();
+    cx.host.select(&cx.catalog, &query, &mut |row| {
+        let (values, own) = row.split_at(key_count.min(row.len()));
+        let row_key = if layout.has_hidden_key() {
+            match own.first() {
+                Some(Datum::Tid(number)) => layout.hidden_key(*number),
+                _ => return Err(Error::internal("ctid is not a tid")),
+            }
+        } else {
+            let mut full = vec![Datum::Null; table.columns.len()];
+            for ((at, _), value) in layout.key.iter().zip(own) {
+                full[*at] = value.clone();
+            }
+            layout.row_key(&full)?
+        };
+        let (key, value) = entry_layout.entry(values, &row_key)?;
+        entries.entries.push((key, value, entry_layout.enforces_unique(values)));
+        Ok(true)
+    })?;
+    let duplicate = || duplicate_error(cx, &table, &index);
+    entries.write(cx, duplicate)
+}
+
+impl Entries {
+    /// Writes all in key order; `duplicate` makes the error where a key is there twice.
+    fn write(mut self, cx: &DdlContext<'_>, duplicate: impl Fn() -> Result<Error>) -> Result<()> {
+        self.entries.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        let mut previous: Option<&[u8]> = None;
+        for (key, value, _) in &self.entries {
+            if previous == Some(key.as_slice()) {
+                return Err(duplicate()?);
+            }
+            cx.txn.bulk_put(key, value).sql()?;
+            previous = Some(key);
+        }
+        Ok(())
+    }
+}
+
+/// 23505 with the key that is there twice, as PostgreSQL finds it: by a query, because the entries have lost the values.
+fn duplicate_error(cx: &DdlContext<'_>, table: &Relation, index: &Index) -> Result<Error> {
+    let columns: Vec<String> = index
+        .keys
+        .iter()
+        .map(|key| match &key.key {
+            IndexKeyColumn::Attribute(number) => quote_identifier(&table.columns[*number as usize - 1].name),
+            IndexKeyColumn::Expression(text) => text.to_string(),
+        })
+        .collect();
+    let listed = columns.iter().map(|column| format!("({column})::text")).collect::<Vec<_>>().join(", ");
+    let filter = index.predicate.as_ref().map_or(String::new(), |text| format!(" where {text}"));
+    let query = format!(
+        "select {listed} from only {}{filter} group by {} having count(*) > 1 limit 1",
+        table_name(&cx.catalog, table),
+        columns.join(", ")
+    );
+    let error = err!(UNIQUE_VIOLATION, "could not create unique index \"{}\"", index.name)
+        .table(cx.catalog.namespace_name(table.namespace).to_string(), table.name.to_string())
+        .constraint(index.name.to_string());
+    let mut detail = None;
+    cx.host.select(&cx.catalog, &query, &mut |row| {
+        let values: Vec<String> = row
+            .iter()
+            .map(|value| match value {
+                Datum::Text(text) => text.to_string(),
+                _ => "null".to_owned(),
+            })
+            .collect();
+        let shown: Vec<String> = columns.iter().map(|column| column.trim_matches('"').to_owned()).collect();
+        detail = Some(format!("Key ({})=({}) is duplicated.", shown.join(", "), values.join(", ")));
+        Ok(false)
+    })?;
+    Ok(match detail {
+        Some(detail) => error.detail(detail),
+        None => error,
+    })
+}
+
+/// Gives a relation and its indexes new, empty storages; the old ones go at commit.
+pub fn replace_storage(cx: &mut DdlContext<'_>, relation: &Arc<Relation>) -> Result<()> {
+    let mut changes = vec![(relation.oid, relation.storage)];
+    for index in relation.indexes.iter().filter(|index| !index.primary) {
+        changes.push((index.oid, index.storage));
+    }
+    let mut storages = Vec::new();
+    for (oid, old) in changes {
+        let new = cx.txn.create_storage().sql()?;
+        if old != 0 {
+            cx.txn.drop_storage(old).sql()?;
+        }
+        storages.push((oid, new));
+    }
+    cx.change(|writer| {
+        for (oid, storage) in &storages {
+            index::update_class(writer, *oid, |row| {
+                row[pg_class::RELFILENODE] = Datum::Oid(*storage);
+                if row.char(pg_class::RELKIND) != b'i' {
+                    row[pg_class::RELTUPLES] = Datum::Float4(-1.0);
+                }
+            })?;
+        }
+        Ok(())
+    })
+}
+
+/// Writes rows into a table whose storage is new: full rows, one value per attribute number.
+pub struct Loader {
+    layout: TableLayout,
+    rows: Vec<(Vec<u8>, Vec<u8>, bool)>,
+    table: Arc<Relation>,
+    next_number: u64,
+}
+
+impl Loader {
+    pub fn new(cx: &DdlContext<'_>, table: &Arc<Relation>) -> Result<Self> {
+        Ok(Loader {
+            layout: TableLayout::new(table, &cx.catalog)?,
+            rows: Vec::new(),
+            table: table.clone(),
+            next_number: 0,
+        })
+    }
+
+    /// Adds a row; the caller has checked its constraints, except keys and NOT NULL of the primary key.
+    pub fn add(&mut self, cx: &DdlContext<'_>, row: &[Datum]) -> Result<()> {
+        let key = if self.layout.has_hidden_key() {
+            if self.next_number == 0 {
+                self.next_number = cairn_exec::dml::hidden_numbers(&**cx.store, &self.table)?;
+            }
+            let key = self.layout.hidden_key(self.next_number);
+            self.next_number = 0;
+            key
+        } else {
+            self.layout.row_key(row)?
+        };
+        let mut value = Vec::with_capacity(64);
+        self.layout.encode(row, &mut value);
+        if self.layout.has_hidden_key() {
+            return cx.txn.bulk_put(&key, &value).sql();
+        }
+        self.rows.push((key, value, true));
+        Ok(())
+    }
+
+    /// Writes what is left, then the table's other indexes. 23505.
+    pub fn finish(self, cx: &mut DdlContext<'_>) -> Result<()> {
+        if let Some(primary) = self.table.primary_key.clone() {
+            let table = self.table.clone();
+            let duplicate = || -> Result<Error> {
+                Ok(err!(UNIQUE_VIOLATION, "could not create unique index \"{}\"", primary.name)
+                    .table(cx.catalog.namespace_name(table.namespace).to_string(), table.name.to_string())
+                    .constraint(primary.name.to_string()))
+            };
+            Entries { entries: self.rows }.write(cx, duplicate)?;
+        }
+        cx.txn.advance_command();
+        let indexes: Vec<Oid> =
+            self.table.indexes.iter().filter(|index| !index.primary).map(|index| index.oid).collect();
+        for oid in indexes {
+            build_index(cx, oid)?;
+        }
+        Ok(())
+    }
+}
+
+/// Fills a table again from what it was: `old` in `old_catalog`, each column computed by `expressions` (SQL over the
+/// old columns, by the new attribute numbers).
+pub fn rewrite(
+    cx: &mut DdlContext<'_>,
+    old_catalog: &Arc<Catalog>,
+    old: &Arc<Relation>,
+    expressions: &[String],
+) -> Result<()> {
+    let query = format!("select {} from only {}", expressions.join(", "), table_name(old_catalog, old));
+    let relation = cx.relation(old.oid)?;
+    replace_storage(cx, &relation)?;
+    let relation = cx.relation(old.oid)?;
+    let mut loader = Loader::new(cx, &relation)?;
+    let width = relation.columns.len();
+    let required: Vec<usize> =
+        (0..width).filter(|at| relation.columns[*at].not_null && !relation.columns[*at].dropped).collect();
+    {
+        let cx = &*cx;
+        cx.host.select(old_catalog, &query, &mut |mut row| {
+            row.resize(width, Datum::Null);
+            for at in &required {
+                if row[*at].is_null() {
+                    return Err(contains_nulls(cx, &relation, *at));
+                }
+            }
+            loader.add(cx, &row)?;
+            Ok(true)
+        })?;
+    }
+    loader.finish(cx)
+}
+
+fn contains_nulls(cx: &DdlContext<'_>, relation: &Relation, at: usize) -> Error {
+    let column = &relation.columns[at].name;
+    err!(NOT_NULL_VIOLATION, "column \"{column}\" of relation \"{}\" contains null values", relation.name)
+        .table(cx.catalog.namespace_name(relation.namespace).to_string(), relation.name.to_string())
+        .column(column.to_string())
+}
+
+/// Whether a query gives any row.
+pub fn finds_row(cx: &DdlContext<'_>, query: &str) -> Result<bool> {
+    let mut found = false;
+    cx.host.select(&cx.catalog, query, &mut |_| {
+        found = true;
+        Ok(false)
+    })?;
+    Ok(found)
+}
+
+/// 23502 where a column that is to be NOT NULL has nulls.
+pub fn check_not_null(cx: &DdlContext<'_>, table: &Relation, at: usize) -> Result<()> {
+    let column = quote_identifier(&table.columns[at].name);
+    let query =
+        format!("select 1 from only {} where {column} is null limit 1", table_name(&cx.catalog, table));
+    if finds_row(cx, &query)? { Err(contains_nulls(cx, table, at)) } else { Ok(()) }
+}
+
+/// Checks all rows against a CHECK or FOREIGN KEY constraint. 23514, 23503.
+pub fn validate(cx: &DdlContext<'_>, oid: Oid) -> Result<()> {
+    let Some(constraint) = cx.catalog.constraint(oid).cloned() else { return Ok(()) };
+    let table = cx.relation(constraint.table)?;
+    let schema = cx.catalog.namespace_name(table.namespace).to_string();
+    match constraint.kind {
+        ConstraintKind::Check => {
+            let text = constraint.expression.as_deref().unwrap_or("true");
+            let query =
+                format!("select 1 from only {} where not ({text}) limit 1", table_name(&cx.catalog, &table));
+            if finds_row(cx, &query)? {
+                return Err(err!(
+                    CHECK_VIOLATION,
+                    "check constraint \"{}\" of relation \"{}\" is violated by some row",
+                    constraint.name,
+                    table.name
+                )
+                .table(schema, table.name.to_string())
+                .constraint(constraint.name.to_string()));
+            }
+        }
+        ConstraintKind::ForeignKey => {
+            let referenced = cx.relation(constraint.foreign_table)?;
+            let query = constraint::violation_query(
+                &table,
+                &referenced,
+                &constraint.columns,
+                &constraint.foreign_columns,
+                constraint.match_full,
+                &|namespace| cx.catalog.namespace_name(namespace),
+            );
+            let shown = format!("select v::text from ({query} limit 1) as v");
+            let mut detail = None;
+            cx.host.select(&cx.catalog, &shown, &mut |row| {
+                detail = Some(match row.first() {
+                    Some(Datum::Text(text)) => text.trim_matches(['(', ')']).replace(',', ", "),
+                    _ => String::new(),
+                });
+                Ok(false)
+            })?;
+            if let Some(values) = detail {
+                let columns: Vec<&str> = constraint
+                    .columns
+                    .iter()
+                    .map(|number| &*table.columns[*number as usize - 1].name)
+                    .collect();
+                return Err(err!(
+                    FOREIGN_KEY_VIOLATION,
+                    "insert or update on table \"{}\" violates foreign key constraint \"{}\"",
+                    table.name,
+                    constraint.name
+                )
+                .detail(format!(
+                    "Key ({})=({values}) is not present in table \"{}\".",
+                    columns.join(", "),
+                    referenced.name
+                ))
+                .table(schema, table.name.to_string())
+                .constraint(constraint.name.to_string()));
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}

@@ -1,0 +1,188 @@
+//! Expressions and queries as the catalog stores them: canonical SQL text.
+//!
+//! Stored text is resolved with `pg_catalog` alone in the search path, so everything of users is written with its schema;
+//! objects in constants of reg* types are written as numbers, because the text must survive their renaming.
+//! What else is renamed makes [`super::rename`] write the texts anew.
+
+use std::sync::Arc;
+
+use cairn_analyze::{AnalyzeContext, Expr, ExprKind, Parameters, Query, analyze_column_expression, analyze_condition};
+use cairn_catalog::{Catalog, Relation, SearchPath, TypeRef};
+use cairn_types::{Env, Result, types};
+use pg_query::protobuf::Node;
+
+use super::context::DdlContext;
+
+/// What stored text is read in.
+pub fn stored_context<'a>(catalog: &'a Catalog, path: &'a SearchPath, env: &'a dyn Env) -> AnalyzeContext<'a> {
+    AnalyzeContext { catalog, search_path: path, env, parameters: Parameters::None }
+}
+
+/// Canonical text of an expression over a relation's columns, for the catalog.
+pub fn stored_expression(
+    expr: &Expr,
+    relation: Option<&Arc<Relation>>,
+    catalog: &Catalog,
+    env: &dyn Env,
+) -> Result<String> {
+    let path = SearchPath::pg_catalog();
+    cairn_analyze::deparse::stored_expression(expr, relation, &stored_context(catalog, &path, env))
+}
+
+/// Canonical text of a query, for the catalog.
+pub fn stored_query(query: &Query, catalog: &Catalog, env: &dyn Env) -> Result<String> {
+    let path = SearchPath::pg_catalog();
+    cairn_analyze::deparse::stored_query(query, &stored_context(catalog, &path, env))
+}
+
+/// Analyzes stored text over a relation.
+pub fn read_expression(
+    text: &str,
+    relation: Option<&Arc<Relation>>,
+    catalog: &Catalog,
+    env: &dyn Env,
+) -> Result<Expr> {
+    let path = SearchPath::pg_catalog();
+    cairn_analyze::analyze_expression(text, relation, &stored_context(catalog, &path, env))
+}
+
+/// Reads a stored query.
+pub fn read_query(text: &str, catalog: &Catalog, env: &dyn Env) -> Result<Query> {
+    let path = SearchPath::pg_catalog();
+    let context = stored_context(catalog, &path, env);
+    let statements = cairn_analyze::parse::parse(text)?;
+    let [statement] = statements.as_slice() else {
+        return Err(cairn_types::Error::corrupted("a stored query is not one statement"));
+    };
+    match cairn_analyze::analyze(statement, &context)? {
+        cairn_analyze::Statement::Query(query) => Ok(*query),
+        _ => Err(cairn_types::Error::corrupted("a stored query is no query")),
+    }
+}
+
+/// DEFAULT of a column: no column references, coerced to the column's type.
+pub fn default_expression(cx: &DdlContext<'_>, node: &Node, column: &str, ty: TypeRef) -> Result<Expr> {
+    analyze_column_expression(node, None, ExprKind::ColumnDefault, column, ty, &cx.analyze_context())
+}
+
+/// `generated always as (...) stored`.
+pub fn generation_expression(
+    cx: &DdlContext<'_>,
+    node: &Node,
+    relation: &Arc<Relation>,
+    column: &str,
+    ty: TypeRef,
+) -> Result<Expr> {
+    let expr =
+        analyze_column_expression(node, Some(relation), ExprKind::GeneratedColumn, column, ty, &cx.analyze_context())?;
+    let mut generated = None;
+    let mut system = false;
+    cairn_analyze::walk::deep(&expr, 0, &mut |expr, _| {
+        if let Expr::Var(var) = expr {
+            if var.attno < 0 {
+                system = true;
+            }
+            let found = usize::try_from(var.attno - 1).ok().and_then(|at| relation.columns.get(at));
+            if let Some(found) = found.filter(|found| found.generated || &*found.name == column) {
+                generated = Some((found.name.clone(), var.location));
+            }
+        }
+    });
+    if let Some((name, location)) = generated {
+        return Err(cairn_types::err!(
+            INVALID_OBJECT_DEFINITION,
+            "cannot use generated column \"{name}\" in column generation expression"
+        )
+        .detail("A generated column cannot reference another generated column.")
+        .at(location));
+    }
+    if system {
+        return Err(cairn_types::err!(
+            INVALID_COLUMN_REFERENCE,
+            "cannot use system column in column generation expression"
+        ));
+    }
+    if volatility(&expr, &cx.catalog) != cairn_catalog::Volatility::Immutable {
+        return Err(cairn_types::err!(INVALID_OBJECT_DEFINITION, "generation expression is not immutable"));
+    }
+    Ok(expr)
+}
+
+/// A condition over a relation's columns.
+pub fn condition(
+    cx: &DdlContext<'_>,
+    node: &Node,
+    relation: &Arc<Relation>,
+    kind: ExprKind,
+    construct: &str,
+) -> Result<Expr> {
+    analyze_condition(node, Some(relation), kind, construct, &cx.analyze_context())
+}
+
+/// The most volatile function in an expression decides.
+pub fn volatility(expr: &Expr, catalog: &Catalog) -> cairn_catalog::Volatility {
+    use cairn_catalog::Volatility;
+    let mut result = Volatility::Immutable;
+    let mut see = |function: cairn_types::Oid| match catalog.proc(function).map(|proc| proc.volatility) {
+        Some(Volatility::Volatile) => result = Volatility::Volatile,
+        Some(Volatility::Stable) if result == Volatility::Immutable => result = Volatility::Stable,
+        _ => {}
+    };
+    let mut stable = false;
+    let mut volatile = false;
+    cairn_analyze::walk::deep(expr, 0, &mut |expr, _| match expr {
+        Expr::Function(call) => see(call.function),
+        Expr::Operator(call) | Expr::DistinctFrom(call) | Expr::NullIf(call) => see(call.function),
+        Expr::ArrayOperator(call) => see(call.function),
+        Expr::Aggregate(call) => see(call.function),
+        Expr::CoerceViaIo { arg, ty, .. } => {
+            let source = cairn_analyze::expr_type(arg).oid;
+            for (oid, input) in [(source, false), (ty.oid, true)] {
+                if let Some(object) = catalog.type_by_oid(oid) {
+                    see(if input { object.input } else { object.output });
+                }
+            }
+        }
+        Expr::SqlValue { .. } => stable = true,
+        Expr::NextValue { .. } => volatile = true,
+        _ => {}
+    });
+    if volatile {
+        return Volatility::Volatile;
+    }
+    if stable && result == Volatility::Immutable { Volatility::Stable } else { result }
+}
+
+/// Attribute numbers of the relation's columns that an expression uses, ascending.
+pub fn columns_used(expr: &Expr) -> Vec<i16> {
+    let mut columns = Vec::new();
+    cairn_analyze::walk::deep(expr, 0, &mut |expr, level| {
+        if let Expr::Var(var) = expr {
+            if var.levels_up == level && !columns.contains(&var.attno) {
+                columns.push(var.attno);
+            }
+        }
+    });
+    columns.sort_unstable();
+    columns
+}
+
+/// Type of a column: its oid, modifier and the collation it has by default.
+pub fn type_ref(catalog: &Catalog, oid: cairn_types::Oid, typmod: i32) -> TypeRef {
+    let collation = catalog.type_by_oid(oid).map_or(0, |object| object.collation);
+    TypeRef { oid, typmod, collation }
+}
+
+/// Whether the type is one that columns can have. 42P16.
+pub fn check_column_type(cx: &DdlContext<'_>, column: &str, oid: cairn_types::Oid) -> Result<()> {
+    use cairn_catalog::TypeKind;
+    let kind = cx.catalog.type_by_oid(oid).map(|object| object.kind);
+    if kind == Some(TypeKind::Pseudo) && oid != types::UNKNOWN {
+        return Err(cairn_types::err!(
+            INVALID_TABLE_DEFINITION,
+            "column \"{column}\" has pseudo-type {}",
+            cx.catalog.type_name(oid, &cx.search_path)
+        ));
+    }
+    Ok(())
+}
