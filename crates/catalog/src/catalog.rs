@@ -59,6 +59,40 @@ impl Catalog {
         Arc::new(Catalog::from_rows(StoredRows::default(), 0))
     }
 
+    /// The built-in objects and the given ones, without a store behind them: for tests of name resolution.
+    pub fn with_objects(relations: Vec<Relation>, types: Vec<Type>, procs: Vec<Proc>) -> Catalog {
+        let mut catalog = Catalog::from_rows(StoredRows::default(), 0);
+        for relation in relations.into_iter().map(Arc::new) {
+            for index in &relation.indexes {
+                catalog.user.indexes.insert(index.oid, index.clone());
+            }
+            for constraint in &relation.constraints {
+                catalog.user.constraints.insert(constraint.oid, constraint.clone());
+            }
+            let named = catalog.user.relation_names.entry(relation.name.clone()).or_default();
+            named.push((relation.namespace, relation.clone()));
+            catalog.user.relations.insert(relation.oid, relation);
+        }
+        for object in types.into_iter().map(Arc::new) {
+            let named = catalog.user.type_names.entry(object.name.clone()).or_default();
+            named.push((object.namespace, object.clone()));
+            for label in &object.labels {
+                catalog.user.enum_labels.insert(label.value.oid, (object.oid, label.clone()));
+            }
+            catalog.user.types.insert(object.oid, object);
+        }
+        for proc in procs.into_iter().map(Arc::new) {
+            let builtin = catalog.builtin.objects.proc_names.get(&proc.name);
+            let named = catalog
+                .proc_names
+                .entry(proc.name.clone())
+                .or_insert_with(|| builtin.cloned().unwrap_or_default());
+            named.push(proc.clone());
+            catalog.user.procs.insert(proc.oid, proc);
+        }
+        catalog
+    }
+
     pub(crate) fn from_rows(stored: StoredRows, version: u64) -> Catalog {
         let builtin: &'static Builtin = &BUILTIN;
         let user = objects::build(&stored, true, &|oid| builtin.opclasses.get(&oid).cloned());

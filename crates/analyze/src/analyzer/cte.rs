@@ -214,13 +214,6 @@ impl Analyzer<'_> {
             }
             _ => {}
         }
-        if state.cte.recursive {
-            return Err(err!(
-                INVALID_RECURSION,
-                "recursive reference to query \"{name}\" must not appear more than once"
-            )
-            .at(location));
-        }
         // From the reference outwards to the WITH query's own level.
         for inner_level in &self.levels()[level + 1..] {
             if inner_level.is_sublink {
@@ -237,6 +230,13 @@ impl Analyzer<'_> {
                 )
                 .at(location));
             }
+        }
+        if state.cte.recursive {
+            return Err(err!(
+                INVALID_RECURSION,
+                "recursive reference to query \"{name}\" must not appear more than once"
+            )
+            .at(location));
         }
         Ok(())
     }

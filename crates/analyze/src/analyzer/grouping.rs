@@ -23,7 +23,8 @@ impl Analyzer<'_> {
             return Err(err!(
                 INVALID_RECURSION,
                 "aggregate functions are not allowed in a recursive query's recursive term"
-            ));
+            )
+            .at(first_aggregate(query)));
         }
         let needs = query.has_aggregates
             || !query.group.is_empty()
@@ -75,6 +76,20 @@ impl Analyzer<'_> {
         }
         Ok(())
     }
+}
+
+fn first_aggregate(query: &Query) -> Location {
+    let mut found = None;
+    for expr in query.targets.iter().map(|target| &target.expr).chain(&query.having) {
+        crate::walk::deep(expr, 0, &mut |expr, level| {
+            if let Expr::Aggregate(call) = expr
+                && call.levels_up == level
+            {
+                found.get_or_insert(call.location);
+            }
+        });
+    }
+    found.unwrap_or(-1)
 }
 
 fn uses_self(range_table: &[RangeTableEntry]) -> bool {

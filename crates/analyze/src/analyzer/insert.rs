@@ -761,7 +761,7 @@ impl Analyzer<'_> {
                     fields: vec![Node {
                         node: Some(NodeEnum::String(protobuf::String { sval: element.name.clone() })),
                     }],
-                    location: -1,
+                    location: infer.location,
                 };
                 match self.expression(&NodeEnum::ColumnRef(column), ExprKind::IndexExpression)? {
                     Expr::Var(var) if var.attno > 0 => attributes.push(var.attno),

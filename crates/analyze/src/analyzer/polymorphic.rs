@@ -273,6 +273,14 @@ impl Analyzer<'_> {
         }
         if exact.multirange != 0 && exact.range == 0 {
             exact.range = self.lookup.multirange_range(exact.multirange);
+            if exact.range == 0 {
+                return Err(err!(
+                    DATATYPE_MISMATCH,
+                    "argument declared {} is not a multirange type but type {}",
+                    "anymultirange",
+                    self.type_text(exact.multirange)
+                ));
+            }
         }
         if exact.range != 0 {
             let subtype = self.lookup.range_subtype(exact.range);

@@ -322,7 +322,7 @@ impl<'a> Analyzer<'a> {
     ) -> Result<std::result::Result<Expr, Error>> {
         let Some((item, levels_up)) = self.find_item(schema, relation, location)? else {
             // `composite_column.field` without a table in scope of that name.
-            return Ok(Err(self.missing_relation(schema, relation, location)));
+            return Ok(Err(self.missing_relation(relation, location)));
         };
         if let Found::Column(found) = self.item_column(&item, levels_up, column, location)? {
             return Ok(Ok(found));
@@ -666,7 +666,7 @@ impl<'a> Analyzer<'a> {
             if let Some(variable) = self.variable(&parts, location)? {
                 return self.expand_record(variable, location);
             }
-            return Err(self.missing_relation(schema, relation, location));
+            return Err(self.missing_relation(relation, location));
         };
         Ok(self
             .item_columns(&item, levels_up)
@@ -875,11 +875,8 @@ impl<'a> Analyzer<'a> {
         }
     }
 
-    fn missing_relation(&self, schema: Option<&str>, relation: &str, location: Location) -> Error {
-        let shown = match schema {
-            Some(schema) => format!("{schema}.{relation}"),
-            None => relation.to_owned(),
-        };
+    fn missing_relation(&self, relation: &str, location: Location) -> Error {
+        let shown = relation;
         let entries = || self.levels.iter().rev().flat_map(|level| &level.range_table);
         // A table of that name hidden behind an alias, or out of reach.
         let hidden = entries().find(|entry| match &entry.kind {

@@ -220,7 +220,8 @@ impl Analyzer<'_> {
         if let Some((level, cte)) = parent_cte
             && operation == SetOperator::Union
         {
-            self.check_recursive_types(level, cte, &columns)?;
+            let first: Vec<Location> = left.columns.iter().map(|column| column.location).collect();
+            self.check_recursive_types(level, cte, &columns, &first)?;
         }
         Ok(Side {
             tree: SetOperation::Node {
@@ -352,7 +353,13 @@ impl Analyzer<'_> {
         Ok(())
     }
 
-    fn check_recursive_types(&self, level: usize, cte: usize, columns: &[SideColumn]) -> Result<()> {
+    fn check_recursive_types(
+        &self,
+        level: usize,
+        cte: usize,
+        columns: &[SideColumn],
+        first: &[Location],
+    ) -> Result<()> {
         let state = &self.levels()[level].ctes[cte];
         if !state.cte.recursive {
             return Ok(());
@@ -370,7 +377,7 @@ impl Analyzer<'_> {
                     shown(column.ty)
                 )
                 .hint("Cast the output of the non-recursive term to the correct type.")
-                .at(column.location));
+                .at(first[index]));
             }
         }
         Ok(())

@@ -19,7 +19,7 @@ impl Analyzer<'_> {
             self.type_of_column(name)?
         } else {
             let qualified = self.qualified_name(&name.names).map_err(|error| error.at(location))?;
-            match self.lookup.type_by_name(&qualified)? {
+            match self.lookup.type_by_name(&qualified).map_err(|error| error.at(location))? {
                 Some(oid) => oid,
                 None => {
                     let shown = shown_type_name(name);

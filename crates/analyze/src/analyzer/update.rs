@@ -28,13 +28,13 @@ impl Analyzer<'_> {
         query.result_relation = Some(target);
         query.from.push(JoinTree::Range(target));
         query.from.extend(self.other_tables(target, &update.from_clause)?);
-        query.targets = self.update_targets(&update.target_list, &relation, target)?;
         if let Some(filter) = &update.where_clause {
             query.filter = Some(self.condition(filter, ExprKind::Where, "WHERE")?);
         }
         if let Some(returning) = &update.returning_clause {
             query.returning = self.returning_list(returning)?;
         }
+        query.targets = self.update_targets(&update.target_list, &relation, target)?;
         self.finish_query(&mut query);
         self.take_range_table(&mut query);
         Ok(query)

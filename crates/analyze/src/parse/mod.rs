@@ -39,6 +39,28 @@ impl RawStatement {
     }
 }
 
+/// Number forms that PostgreSQL 15 does not know: `0x1F`, `1_000`. Errors: 42601, as 15 words it.
+fn check_numbers(source: &str) -> Result<()> {
+    let suspicious = source
+        .as_bytes()
+        .windows(2)
+        .any(|pair| pair[0].is_ascii_digit() && matches!(pair[1], b'x' | b'X' | b'o' | b'O' | b'b' | b'B' | b'_'));
+    if !suspicious {
+        return Ok(());
+    }
+    let junk = lexer::Lexer::new(source).find(|token| {
+        token.kind == lexer::TokenKind::Other && source.as_bytes()[token.start].is_ascii_digit()
+    });
+    match junk {
+        Some(token) => Err(Error::new(
+            sqlstate::SYNTAX_ERROR,
+            format!("trailing junk after numeric literal at or near \"{}\"", token.text(source)),
+        )
+        .at(i32::try_from(token.start).unwrap_or(-1))),
+        None => Ok(()),
+    }
+}
+
 /// Parses a query string into its statements; none for an empty one.
 ///
 /// Errors: 42601 and its kin with the position at which PostgreSQL reports them, 54001 for too deep a nesting.
@@ -50,6 +72,7 @@ pub fn parse(source: &str) -> Result<Vec<RawStatement>> {
             None => return Err(error),
         },
     };
+    check_numbers(source)?;
     let source: Text = source.into();
     tree.stmts
         .into_iter()
@@ -103,17 +126,42 @@ pub fn parse_plpgsql_expression(source: &str) -> Result<Box<protobuf::SelectStmt
 
 /// Parses a type's name with its modifier: `varchar(10)[]`.
 pub fn parse_type_name(source: &str) -> Result<protobuf::TypeName> {
-    let mut tree = raw_parse(source, Mode::TypeName)?;
-    match tree.stmts.pop().and_then(|statement| statement.stmt).and_then(|node| node.node) {
-        Some(NodeEnum::TypeName(name)) => Ok(name),
-        _ => Err(Error::new(sqlstate::SYNTAX_ERROR, format!("invalid type name \"{source}\""))),
+    let invalid = || Error::new(sqlstate::SYNTAX_ERROR, format!("invalid type name \"{source}\""));
+    // The library cannot hand out the tree of its own mode for this, so the name is parsed as a cast's.
+    let tree = raw_parse(&format!("NULL::{source}"), Mode::Expression).map_err(|mut error| {
+        if let Some(location) = &mut error.report_mut().location {
+            *location = location.saturating_sub(6);
+        }
+        error.context(format!("invalid type name \"{source}\""))
+    })?;
+    let [statement] = tree.stmts.as_slice() else { return Err(invalid()) };
+    let Some(NodeEnum::SelectStmt(select)) = statement.stmt.as_ref().and_then(|node| node.node.as_ref()) else {
+        return Err(invalid());
+    };
+    // Anything besides the name would show in the statement.
+    let plain = protobuf::SelectStmt { target_list: select.target_list.clone(), ..Default::default() };
+    let rest = protobuf::SelectStmt {
+        limit_option: plain.limit_option,
+        op: plain.op,
+        ..(**select).clone()
+    };
+    match select.target_list.as_slice() {
+        [target] if rest == plain => match target.node.as_ref() {
+            Some(NodeEnum::ResTarget(target)) if target.name.is_empty() => {
+                match target.val.as_ref().and_then(|value| value.node.as_ref()) {
+                    Some(NodeEnum::TypeCast(cast)) => cast.type_name.clone().ok_or_else(invalid),
+                    _ => Err(invalid()),
+                }
+            }
+            _ => Err(invalid()),
+        },
+        _ => Err(invalid()),
     }
 }
 
 #[derive(Clone, Copy)]
 enum Mode {
     Statements = 0,
-    TypeName = 1,
     Expression = 2,
 }
 
@@ -192,6 +240,8 @@ unsafe fn syntax_error(source: &str, error: &PgQueryError) -> Error {
     if state == sqlstate::STATEMENT_TOO_COMPLEX {
         return too_deep();
     }
+    // PostgreSQL 15 gives this one no position.
+    let location = if message.starts_with("WITH TIES cannot be specified") { -1 } else { location };
     Error::new(state, message).at(location)
 }
 
