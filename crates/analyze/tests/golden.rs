@@ -11,7 +11,10 @@ use cairn_types::{Env, Result};
 use support::TestEnv;
 
 fn lines(text: &str) -> Vec<&str> {
-    text.lines().filter(|line| !line.trim().is_empty()).map(|line| line.strip_suffix(';').unwrap_or(line)).collect()
+    text.lines()
+        .filter(|line| !line.trim().is_empty())
+        .map(|line| line.strip_suffix(';').unwrap_or(line))
+        .collect()
 }
 
 fn run(env: &TestEnv, sql: &str, parameters: &RefCell<Vec<u32>>) -> Result<Statement> {

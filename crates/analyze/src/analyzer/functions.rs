@@ -65,7 +65,8 @@ impl Analyzer<'_> {
                     &proc.arg_types
                 };
             let parameter_count = all_types.len();
-            let variadic = expand_variadic && arg_names.is_empty() && proc.variadic != 0 && arg_count >= parameter_count;
+            let variadic =
+                expand_variadic && arg_names.is_empty() && proc.variadic != 0 && arg_count >= parameter_count;
             let defaults = if arg_count < parameter_count && expand_defaults {
                 let missing = parameter_count - arg_count;
                 if missing > proc.arg_defaults.len() {
@@ -88,7 +89,8 @@ impl Analyzer<'_> {
                     }
                 }
             } else {
-                let Some(order) = match_named(&proc, arg_count, arg_names, parameter_count, out_arguments) else {
+                let Some(order) = match_named(&proc, arg_count, arg_names, parameter_count, out_arguments)
+                else {
                     continue;
                 };
                 declared = order.iter().map(|&number| all_types[number]).collect();
@@ -196,8 +198,12 @@ impl Analyzer<'_> {
             match names::inner(node)? {
                 NodeEnum::NamedArgExpr(named) => {
                     if arg_names.iter().any(|name| **name == *named.name) {
-                        return Err(err!(SYNTAX_ERROR, "argument name \"{}\" used more than once", named.name)
-                            .at(named.location));
+                        return Err(err!(
+                            SYNTAX_ERROR,
+                            "argument name \"{}\" used more than once",
+                            named.name
+                        )
+                        .at(named.location));
                     }
                     arg_names.push(named.name.as_str().into());
                     args.push(self.expression_inner(names::inner_box(&named.arg)?)?);
@@ -218,7 +224,12 @@ impl Analyzer<'_> {
     }
 
     /// A call with analyzed arguments; may turn out to be a field selection or a cast.
-    fn function_or_column(&mut self, call: &protobuf::FuncCall, mut args: Vec<Expr>, arg_names: Vec<Text>) -> Result<Expr> {
+    fn function_or_column(
+        &mut self,
+        call: &protobuf::FuncCall,
+        mut args: Vec<Expr>,
+        arg_names: Vec<Text>,
+    ) -> Result<Expr> {
         let location = call.location;
         let name = self.qualified_name(&call.funcname).map_err(|error| error.at(location))?;
         let filter = match &call.agg_filter {
@@ -228,8 +239,12 @@ impl Analyzer<'_> {
         let mut inputs: SmallVec<[Oid; 4]> = args.iter().map(|arg| expr_type(arg).oid).collect();
         // VOID is no argument.
         if let Some(index) = inputs.iter().position(|&ty| ty == types::VOID) {
-            return Err(err!(UNDEFINED_FUNCTION, "function {} does not exist", self.signature(&name.to_string(), &arg_names, &inputs))
-                .at(expr_location(&args[index])));
+            return Err(err!(
+                UNDEFINED_FUNCTION,
+                "function {} does not exist",
+                self.signature(&name.to_string(), &arg_names, &inputs)
+            )
+            .at(expr_location(&args[index])));
         }
         let decorated = call.agg_star
             || call.agg_distinct
@@ -254,7 +269,15 @@ impl Analyzer<'_> {
                 }
                 let Some(arg) = args.pop() else { return Err(Error::internal("cast without an operand")) };
                 let source = inputs[0];
-                return self.coerce_type(arg, source, target, -1, Coercion::Explicit, CallForm::Call, location);
+                return self.coerce_type(
+                    arg,
+                    source,
+                    target,
+                    -1,
+                    Coercion::Explicit,
+                    CallForm::Call,
+                    location,
+                );
             }
             other => {
                 if could_be_projection
@@ -262,7 +285,13 @@ impl Analyzer<'_> {
                 {
                     return Ok(field);
                 }
-                return Err(self.no_function(call, &name, &arg_names, &inputs, matches!(other, FunctionDetail::Ambiguous)));
+                return Err(self.no_function(
+                    call,
+                    &name,
+                    &arg_names,
+                    &inputs,
+                    matches!(other, FunctionDetail::Ambiguous),
+                ));
             }
         };
         let FunctionMatch { proc, declared, variadic_count, default_count, numbers, .. } = *found;
@@ -277,7 +306,8 @@ impl Analyzer<'_> {
         }
         let mut declared = declared;
         let is_window_call = call.over.is_some();
-        let aggregate = if proc.kind == ProcKind::Aggregate { Some(self.lookup.aggregate(proc.oid)?) } else { None };
+        let aggregate =
+            if proc.kind == ProcKind::Aggregate { Some(self.lookup.aggregate(proc.oid)?) } else { None };
         self.check_call_form(call, &proc, aggregate, &name, &arg_names, &inputs, variadic_count, &args)?;
 
         if default_count > 0 {
@@ -390,7 +420,10 @@ impl Analyzer<'_> {
         } else if call.agg_filter.is_some() {
             err!(WRONG_OBJECT_TYPE, "FILTER specified, but {name} is not an aggregate function")
         } else {
-            err!(WRONG_OBJECT_TYPE, "OVER specified, but {name} is not a window function nor an aggregate function")
+            err!(
+                WRONG_OBJECT_TYPE,
+                "OVER specified, but {name} is not a window function nor an aggregate function"
+            )
         };
         error.at(call.location)
     }
@@ -423,7 +456,8 @@ impl Analyzer<'_> {
             }
             ProcKind::Aggregate => {
                 let kind = aggregate.map_or(b'n', |aggregate| aggregate.kind);
-                let direct = aggregate.map_or(0, |aggregate| usize::try_from(aggregate.direct_args).unwrap_or(0));
+                let direct =
+                    aggregate.map_or(0, |aggregate| usize::try_from(aggregate.direct_args).unwrap_or(0));
                 if kind == b'n' {
                     if call.agg_within_group {
                         return Err(err!(
@@ -434,13 +468,18 @@ impl Analyzer<'_> {
                     }
                 } else {
                     if !call.agg_within_group {
-                        return Err(
-                            err!(WRONG_OBJECT_TYPE, "WITHIN GROUP is required for ordered-set aggregate {name}").at(location)
-                        );
+                        return Err(err!(
+                            WRONG_OBJECT_TYPE,
+                            "WITHIN GROUP is required for ordered-set aggregate {name}"
+                        )
+                        .at(location));
                     }
                     if call.over.is_some() {
-                        return Err(err!(FEATURE_NOT_SUPPORTED, "OVER is not supported for ordered-set aggregate {name}")
-                            .at(location));
+                        return Err(err!(
+                            FEATURE_NOT_SUPPORTED,
+                            "OVER is not supported for ordered-set aggregate {name}"
+                        )
+                        .at(location));
                     }
                     let given_direct = call.args.len();
                     let mismatch = if proc.variadic == 0 || variadic_count == 0 && !call.func_variadic {
@@ -465,7 +504,9 @@ impl Analyzer<'_> {
                             .at(location));
                     }
                     if call.agg_distinct {
-                        return Err(err!(FEATURE_NOT_SUPPORTED, "cannot use DISTINCT with WITHIN GROUP").at(location));
+                        return Err(
+                            err!(FEATURE_NOT_SUPPORTED, "cannot use DISTINCT with WITHIN GROUP").at(location)
+                        );
                     }
                 }
                 if inputs.is_empty() && !call.agg_star && kind == b'n' {
@@ -476,10 +517,14 @@ impl Analyzer<'_> {
                     .at(location));
                 }
                 if proc.returns_set {
-                    return Err(err!(INVALID_FUNCTION_DEFINITION, "aggregates cannot return sets").at(location));
+                    return Err(
+                        err!(INVALID_FUNCTION_DEFINITION, "aggregates cannot return sets").at(location)
+                    );
                 }
                 if !arg_names.is_empty() {
-                    return Err(err!(FEATURE_NOT_SUPPORTED, "aggregates cannot use named arguments").at(location));
+                    return Err(
+                        err!(FEATURE_NOT_SUPPORTED, "aggregates cannot use named arguments").at(location)
+                    );
                 }
                 if call.over.is_some() {
                     if call.agg_distinct {
@@ -500,15 +545,19 @@ impl Analyzer<'_> {
             }
             ProcKind::Window => {
                 if call.over.is_none() {
-                    return Err(err!(WRONG_OBJECT_TYPE, "window function {name} requires an OVER clause").at(location));
+                    return Err(err!(WRONG_OBJECT_TYPE, "window function {name} requires an OVER clause")
+                        .at(location));
                 }
                 if call.agg_within_group {
-                    return Err(
-                        err!(WRONG_OBJECT_TYPE, "window function {name} cannot have WITHIN GROUP").at(location)
-                    );
+                    return Err(err!(WRONG_OBJECT_TYPE, "window function {name} cannot have WITHIN GROUP")
+                        .at(location));
                 }
                 if call.agg_distinct {
-                    return Err(err!(FEATURE_NOT_SUPPORTED, "DISTINCT is not implemented for window functions").at(location));
+                    return Err(err!(
+                        FEATURE_NOT_SUPPORTED,
+                        "DISTINCT is not implemented for window functions"
+                    )
+                    .at(location));
                 }
                 if !call.agg_order.is_empty() {
                     return Err(err!(
@@ -532,7 +581,9 @@ impl Analyzer<'_> {
                     .at(location));
                 }
                 if proc.returns_set {
-                    return Err(err!(INVALID_FUNCTION_DEFINITION, "window functions cannot return sets").at(location));
+                    return Err(
+                        err!(INVALID_FUNCTION_DEFINITION, "window functions cannot return sets").at(location)
+                    );
                 }
             }
         }
@@ -551,7 +602,9 @@ impl Analyzer<'_> {
         let signature = self.signature(&name.to_string(), arg_names, inputs);
         if ambiguous {
             return err!(AMBIGUOUS_FUNCTION, "function {signature} is not unique")
-                .hint("Could not choose a best candidate function. You might need to add explicit type casts.")
+                .hint(
+                    "Could not choose a best candidate function. You might need to add explicit type casts.",
+                )
                 .at(call.location);
         }
         if call.agg_order.len() > 1 && !call.agg_within_group {
@@ -584,7 +637,9 @@ impl Analyzer<'_> {
                     args.push(self.expression_of_kind(named.arg.as_deref(), ExprKind::CallArgument)?);
                 }
                 _ if !arg_names.is_empty() => {
-                    return Err(err!(SYNTAX_ERROR, "positional argument cannot follow named argument").at(location));
+                    return Err(
+                        err!(SYNTAX_ERROR, "positional argument cannot follow named argument").at(location)
+                    );
                 }
                 _ => args.push(self.expression_of_kind(Some(node), ExprKind::CallArgument)?),
             }
@@ -647,7 +702,8 @@ impl Analyzer<'_> {
             let mut kept = Vec::new();
             let takes_out = args.len() == proc.all_arg_types.len();
             for (index, arg) in args.into_iter().enumerate() {
-                let out = takes_out && matches!(proc.arg_modes.get(index), Some(ArgMode::Out | ArgMode::Table));
+                let out =
+                    takes_out && matches!(proc.arg_modes.get(index), Some(ArgMode::Out | ArgMode::Table));
                 if !out {
                     kept.push(arg);
                 }
@@ -670,7 +726,12 @@ impl Analyzer<'_> {
     }
 
     /// Columns of a function's composite result, where it has one: from its type or its output parameters.
-    pub(crate) fn function_result_columns(&self, proc: &Proc, result: Oid, args: &[Expr]) -> Option<Vec<RangeColumn>> {
+    pub(crate) fn function_result_columns(
+        &self,
+        proc: &Proc,
+        result: Oid,
+        args: &[Expr],
+    ) -> Option<Vec<RangeColumn>> {
         let base = self.lookup.base_type(result);
         if self.lookup.is_composite(base) {
             let columns = self.lookup.composite_columns(base);

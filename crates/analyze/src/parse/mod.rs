@@ -41,10 +41,9 @@ impl RawStatement {
 
 /// Number forms that PostgreSQL 15 does not know: `0x1F`, `1_000`. Errors: 42601, as 15 words it.
 fn check_numbers(source: &str) -> Result<()> {
-    let suspicious = source
-        .as_bytes()
-        .windows(2)
-        .any(|pair| pair[0].is_ascii_digit() && matches!(pair[1], b'x' | b'X' | b'o' | b'O' | b'b' | b'B' | b'_'));
+    let suspicious = source.as_bytes().windows(2).any(|pair| {
+        pair[0].is_ascii_digit() && matches!(pair[1], b'x' | b'X' | b'o' | b'O' | b'b' | b'B' | b'_')
+    });
     if !suspicious {
         return Ok(());
     }
@@ -135,16 +134,13 @@ pub fn parse_type_name(source: &str) -> Result<protobuf::TypeName> {
         error.context(format!("invalid type name \"{source}\""))
     })?;
     let [statement] = tree.stmts.as_slice() else { return Err(invalid()) };
-    let Some(NodeEnum::SelectStmt(select)) = statement.stmt.as_ref().and_then(|node| node.node.as_ref()) else {
+    let Some(NodeEnum::SelectStmt(select)) = statement.stmt.as_ref().and_then(|node| node.node.as_ref())
+    else {
         return Err(invalid());
     };
     // Anything besides the name would show in the statement.
     let plain = protobuf::SelectStmt { target_list: select.target_list.clone(), ..Default::default() };
-    let rest = protobuf::SelectStmt {
-        limit_option: plain.limit_option,
-        op: plain.op,
-        ..(**select).clone()
-    };
+    let rest = protobuf::SelectStmt { limit_option: plain.limit_option, op: plain.op, ..(**select).clone() };
     match select.target_list.as_slice() {
         [target] if rest == plain => match target.node.as_ref() {
             Some(NodeEnum::ResTarget(target)) if target.name.is_empty() => {

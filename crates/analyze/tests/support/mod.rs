@@ -163,7 +163,14 @@ fn table(name: &str, oid: Oid, kind: RelationKind, columns: &[(&str, Oid, i32)])
     }
 }
 
-fn add_index(relation: &mut Relation, oid: Oid, name: &str, keys: Vec<IndexKeyColumn>, primary: bool, predicate: Option<&str>) {
+fn add_index(
+    relation: &mut Relation,
+    oid: Oid,
+    name: &str,
+    keys: Vec<IndexKeyColumn>,
+    primary: bool,
+    predicate: Option<&str>,
+) {
     let index = Arc::new(Index {
         oid,
         name: name.into(),
@@ -324,7 +331,8 @@ pub fn catalog() -> Catalog {
     queue.columns[1].identity = Identity::Always;
     queue.columns[1].identity_sequence = 18250;
     add_index(&mut queue, 18210, "job_queue_pkey", vec![Attribute(1), Attribute(2)], true, None);
-    let mut g = table("g", 18300, RelationKind::Table, &[("id", INT8, -1), ("c", BPCHAR, 64), ("v", INT4, -1)]);
+    let mut g =
+        table("g", 18300, RelationKind::Table, &[("id", INT8, -1), ("c", BPCHAR, 64), ("v", INT4, -1)]);
     g.columns[0].identity = Identity::ByDefault;
     g.columns[0].identity_sequence = 18350;
     g.columns[1].default = Some("''::bpchar".into());
@@ -382,5 +390,9 @@ pub fn catalog() -> Catalog {
     proc.all_arg_types = vec![INT4, TEXT];
     proc.arg_modes = vec![ArgMode::In, ArgMode::InOut];
     proc.arg_names = vec!["a".into(), "b".into()];
-    Catalog::with_objects(vec![t, u, queue, g, sequence, v, pair], all_types, vec![add1, rec, srf, vari, proc])
+    Catalog::with_objects(
+        vec![t, u, queue, g, sequence, v, pair],
+        all_types,
+        vec![add1, rec, srf, vari, proc],
+    )
 }
