@@ -22,6 +22,7 @@
 
 mod aggregate;
 mod args;
+mod built_in_sql;
 mod call;
 mod registry;
 pub mod session;
@@ -29,6 +30,7 @@ mod set_returning;
 pub mod system;
 mod text;
 mod to_char;
+mod text_io;
 
 pub mod array;
 mod boolean;
@@ -46,6 +48,7 @@ mod uuid;
 
 pub use aggregate::{Accumulator, Aggregate, AggregateRow, aggregate};
 pub use args::Args;
+pub use built_in_sql::built_in_sql;
 pub use call::Call;
 pub use registry::{ScalarFn, missing, scalar, scalar_names, set_returning};
 pub use set_returning::{RowStream, Rows, SetFn};

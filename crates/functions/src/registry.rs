@@ -54,6 +54,8 @@ const SCALAR_FAMILIES: &[&[(&str, ScalarFn)]] = &[
     crate::string::split::BODIES,
     crate::system::BODIES,
     crate::to_char::BODIES,
+    crate::text_io::BODIES,
+    crate::text_io::GENERIC,
     crate::uuid::BODIES,
 ];
 

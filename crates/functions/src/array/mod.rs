@@ -6,7 +6,7 @@ pub(crate) mod shape;
 
 use std::cmp::Ordering;
 
-use cairn_types::{Datum, Dimension, Error, Result, compare, err, types};
+use cairn_types::{Datum, Dimension, Error, Result, compare, err, row, types};
 
 use crate::{Args, ScalarFn};
 
@@ -50,14 +50,57 @@ pub const BODIES: &[(&str, ScalarFn)] = &[
     ("btarraycmp", |_, a| Ok(Datum::Int4(order(a)? as i32))),
     ("array_larger", |_, a| Ok(a.any(usize::from(!order(a)?.is_gt())).clone())),
     ("array_smaller", |_, a| Ok(a.any(usize::from(!order(a)?.is_lt())).clone())),
+    ("oidvectoreq", |_, a| Ok(Datum::Bool(vector_order(a)?.is_eq()))),
+    ("oidvectorne", |_, a| Ok(Datum::Bool(vector_order(a)?.is_ne()))),
+    ("oidvectorlt", |_, a| Ok(Datum::Bool(vector_order(a)?.is_lt()))),
+    ("oidvectorle", |_, a| Ok(Datum::Bool(vector_order(a)?.is_le()))),
+    ("oidvectorgt", |_, a| Ok(Datum::Bool(vector_order(a)?.is_gt()))),
+    ("oidvectorge", |_, a| Ok(Datum::Bool(vector_order(a)?.is_ge()))),
+    ("btoidvectorcmp", |_, a| Ok(Datum::Int4(vector_order(a)? as i32))),
+    ("oidvectortypes", |call, a| {
+        let names = a.array(0)?.elements.iter().map(|oid| match oid {
+            Datum::Oid(oid) => call.env.format_type(*oid, -1),
+            _ => String::new(),
+        });
+        Ok(Datum::text(names.collect::<Vec<_>>().join(", ")))
+    }),
     ("record_eq", |_, a| Ok(Datum::Bool(record_order(a)?.is_eq()))),
     ("record_ne", |_, a| Ok(Datum::Bool(record_order(a)?.is_ne()))),
     ("record_lt", |_, a| Ok(Datum::Bool(record_order(a)?.is_lt()))),
     ("record_le", |_, a| Ok(Datum::Bool(record_order(a)?.is_le()))),
     ("record_gt", |_, a| Ok(Datum::Bool(record_order(a)?.is_gt()))),
     ("record_ge", |_, a| Ok(Datum::Bool(record_order(a)?.is_ge()))),
+    ("record_image_eq", |_, a| Ok(Datum::Bool(record_image_order(a)?.is_eq()))),
+    ("record_image_ne", |_, a| Ok(Datum::Bool(record_image_order(a)?.is_ne()))),
+    ("record_image_lt", |_, a| Ok(Datum::Bool(record_image_order(a)?.is_lt()))),
+    ("record_image_le", |_, a| Ok(Datum::Bool(record_image_order(a)?.is_le()))),
+    ("record_image_gt", |_, a| Ok(Datum::Bool(record_image_order(a)?.is_gt()))),
+    ("record_image_ge", |_, a| Ok(Datum::Bool(record_image_order(a)?.is_ge()))),
+    ("btrecordimagecmp", |_, a| Ok(Datum::Int4(record_image_order(a)? as i32))),
     ("btrecordcmp", |_, a| Ok(Datum::Int4(record_order(a)? as i32))),
 ];
+
+/// `*=` and its kin tell values apart that are equal but not the same, such as 1.0 and 1.00.
+fn record_image_order(args: &[Datum]) -> Result<Ordering> {
+    let order = record_order(args)?;
+    if order.is_ne() {
+        return Ok(order);
+    }
+    let image = |value: &Datum| {
+        let mut bytes = Vec::new();
+        row::encode_datum(value, &mut bytes);
+        bytes
+    };
+    let (a, b) = (args.record(0)?, args.record(1)?);
+    let images = a.values.iter().zip(&b.values).map(|(a, b)| image(a).cmp(&image(b)));
+    Ok(images.into_iter().find(|order| order.is_ne()).unwrap_or(Ordering::Equal))
+}
+
+/// oidvectors are ordered by length first.
+fn vector_order(args: &[Datum]) -> Result<Ordering> {
+    let (a, b) = (args.array(0)?, args.array(1)?);
+    Ok(a.elements.len().cmp(&b.elements.len()).then_with(|| compare::compare_arrays(a, b)))
+}
 
 /// Elements compare as `char(n)`.
 fn blank_padded(element_type: u32) -> bool {
