@@ -19,6 +19,7 @@ use cairn_functions::RowStream;
 use cairn_txn::{Snapshot, Store, Transaction};
 use cairn_types::{CallInfo, Datum, Env, Result, Row};
 
+use crate::dml::{StatementEvents, TransactionConstraints};
 use crate::instrument::Instrument;
 use crate::plan::Plan;
 use crate::subplan::{CteState, SubPlanState};
@@ -35,6 +36,8 @@ pub struct ExecContext<'a> {
     pub work_mem: usize,
     /// How long a row or table lock is waited for; zero: without end.
     pub lock_timeout: Duration,
+    /// The transaction's deferred checks.
+    pub constraints: &'a TransactionConstraints,
 }
 
 /// Functions that are themselves SQL: language sql, plpgsql. Crate `sql` implements it.
@@ -68,6 +71,8 @@ pub struct Frame {
     pub instrument: Option<Box<Instrument>>,
     /// State that a crate above or `dml` keeps for the statement (trigger queues, deferred checks), by plan-wide slot.
     pub extensions: Vec<Option<Box<dyn Any + Send>>>,
+    /// Checks that wait for the statement's last row.
+    pub events: StatementEvents,
     ticks: u32,
 }
 
@@ -87,6 +92,7 @@ impl Frame {
             processed: 0,
             instrument: None,
             extensions: Vec::new(),
+            events: StatementEvents::default(),
             ticks: 0,
         }
     }

@@ -82,7 +82,8 @@ impl Execution {
         if self.plan.command != cairn_analyze::query::CommandType::Select {
             self.run(cx)?;
         }
-        crate::subplan::complete_modifying_ctes(cx, &mut self.frame)
+        crate::subplan::complete_modifying_ctes(cx, &mut self.frame)?;
+        crate::dml::end_statement(cx, &mut self.frame)
     }
 
     /// Rows inserted, updated or deleted by the statement itself.

@@ -184,6 +184,16 @@ pub trait Transaction: Send + Sync {
     fn get_batch(&self, snapshot: &Snapshot, keys: &[Vec<u8>]) -> Result<Vec<Option<bytes::Bytes>>>;
     /// The newest state of a key, whatever the snapshot: re-checks after a lock, unique and foreign key checks.
     fn newest(&self, key: &[u8]) -> Result<Newest>;
+    /// For a key that is locked: its newest state, if that is not what the snapshot sees: somebody committed it later,
+    /// or the transaction itself wrote it at the snapshot's command or a later one.
+    fn newer(&self, snapshot: &Snapshot, key: &[u8]) -> Result<Option<Newest>> {
+        let newest = self.newest(key)?;
+        let is_newer = match newest.own_command {
+            Some(command) => command >= snapshot.command,
+            None => newest.committed_at > snapshot.read_time,
+        };
+        Ok(is_newer.then_some(newest))
+    }
     fn scan(&self, snapshot: &Snapshot, range: KeyRange, direction: Direction) -> Result<Box<dyn Cursor>>;
 
     fn put(&self, key: &[u8], value: &[u8]) -> Result<()>;

@@ -192,4 +192,12 @@ impl<'a> Planner<'a> {
     pub fn catalog(&self) -> &'a Arc<Catalog> {
         self.cx.catalog
     }
+
+    pub(crate) fn plan_source(&mut self, _: &Query) -> Result<PlanTree> {
+        Err(cairn_types::Error::unsupported("reading tables is"))
+    }
+
+    pub(crate) fn recheck_condition(&mut self, _: usize) -> Result<Option<Code>> {
+        Err(cairn_types::Error::unsupported("reading tables is"))
+    }
 }

@@ -1,0 +1,431 @@
+//! ModifyTable: takes the rows that its input finds or makes, and inserts, updates or deletes them.
+//!
+//! Registers: a row of the target that the input scanned is in the *old block* (those of the range table entry, filled by the
+//! scan), the row as it is written in the target's *row block* ([`super::target`]). SET, WHERE and the expressions of
+//! ON CONFLICT read the old block; checks, index entries and RETURNING read the row block.
+//!
+//! The input reads at the statement's snapshot and never sees what the statement writes (command numbers). If it delivers
+//! the same target row twice, the first time counts.
+
+use std::sync::Arc;
+
+use cairn_catalog::TypeRef;
+use cairn_txn::{Isolation, RowLockMode};
+use cairn_types::{Datum, Error, Result, Row, bail};
+
+use super::events;
+use super::lock_rows::RowPlace;
+use super::target::Targets;
+use super::unique::{self};
+use super::write::{Assigned, BulkPaths, Claimed, Current, lock_current, row_identifier};
+use crate::context::{ExecContext, Frame};
+use crate::error::TxnResultExt;
+use crate::explain::Properties;
+use crate::expr::Code;
+use crate::node::{Node, Operator};
+use crate::table::IndexLayout;
+
+#[derive(Debug)]
+pub struct Modify {
+    /// The statement's table first.
+    pub targets: Arc<Targets>,
+    pub action: Action,
+    /// Whether rows are handed up.
+    pub returning: bool,
+    /// The statement itself, not a WITH query of it: its rows count.
+    pub main: bool,
+    /// Register of `ctid` where RETURNING reads it.
+    pub tid: Option<usize>,
+    /// For EXPLAIN.
+    pub alias: String,
+}
+
+#[derive(Debug)]
+pub enum Action {
+    Insert { values: Vec<(usize, Code)>, conflict: Option<Conflict> },
+    Update { row: Located, set: SetList },
+    Delete { row: Located },
+}
+
+/// Where the input has put the target's row.
+#[derive(Debug)]
+pub struct Located {
+    /// The old block.
+    pub place: RowPlace,
+    /// Register of the row's key.
+    pub key: usize,
+    /// Conditions to be asked again if the row changed.
+    pub recheck: Option<Code>,
+}
+
+#[derive(Debug)]
+pub struct SetList {
+    pub set: Vec<(usize, Code)>,
+    pub assigned: Assigned,
+}
+
+/// ON CONFLICT.
+#[derive(Debug)]
+pub struct Conflict {
+    /// Whether the primary key arbitrates, and the places of other arbiters in the target's indexes.
+    pub primary: bool,
+    pub indexes: Vec<usize>,
+    pub update: Option<ConflictUpdate>,
+}
+
+#[derive(Debug)]
+pub struct ConflictUpdate {
+    /// The old block, for the row that is there.
+    pub place: RowPlace,
+    /// First register of `excluded`.
+    pub excluded: usize,
+    pub filter: Option<Code>,
+    pub set: SetList,
+    pub tid: Option<usize>,
+}
+
+impl Operator for Modify {
+    fn start(self: Arc<Self>, _: usize, mut children: Vec<Box<dyn Node>>) -> Box<dyn Node> {
+        Box::new(ModifyState {
+            plan: self,
+            input: children.remove(0),
+            bulk: None,
+            old: Row::new(),
+            done: false,
+        })
+    }
+
+    fn explain(&self, properties: &mut Properties) {
+        let operation = match self.action {
+            Action::Insert { .. } => "Insert",
+            Action::Update { .. } => "Update",
+            Action::Delete { .. } => "Delete",
+        };
+        let name = &self.targets.tables[0].relation().name;
+        let shown = if self.alias == **name { name.to_string() } else { format!("{name} {}", self.alias) };
+        properties.node_type = operation.to_owned();
+        properties.target = format!(" on {shown}");
+        if let Action::Insert { conflict: Some(conflict), .. } = &self.action {
+            let resolution = if conflict.update.is_some() { "UPDATE" } else { "NOTHING" };
+            properties.line("Conflict Resolution", crate::explain::Value::Text(resolution.to_owned()));
+            let target = &self.targets.tables[0];
+            let primary = target.relation().primary_key.iter().filter(|_| conflict.primary);
+            let others = conflict.indexes.iter().map(|place| &target.indexes[*place].layout.index);
+            let arbiters: Vec<String> = primary.chain(others).map(|index| index.name.to_string()).collect();
+            if !arbiters.is_empty() && (conflict.update.is_some() || arbiters.len() == 1) {
+                properties.line("Conflict Arbiter Indexes", crate::explain::Value::List(arbiters));
+            }
+        }
+    }
+}
+
+struct ModifyState {
+    plan: Arc<Modify>,
+    input: Box<dyn Node>,
+    /// Looked up with the first row.
+    bulk: Option<BulkPaths>,
+    /// The old row; kept for its allocation.
+    old: Row,
+    done: bool,
+}
+
+impl Node for ModifyState {
+    fn next(&mut self, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<bool> {
+        while !self.done {
+            if !self.input.next(cx, frame)? {
+                self.done = true;
+                break;
+            }
+            frame.tick(cx)?;
+            let plan = Arc::clone(&self.plan);
+            let written = match &plan.action {
+                Action::Insert { values, conflict } => self.insert(cx, frame, &plan, values, conflict.as_ref())?,
+                Action::Update { row, set } => self.update(cx, frame, &plan, row, set)?,
+                Action::Delete { row } => self.delete(cx, frame, &plan, row)?,
+            };
+            if !written {
+                continue;
+            }
+            if plan.main {
+                frame.processed += 1;
+            }
+            if plan.returning {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn rescan(&mut self, _: &ExecContext<'_>, _: &mut Frame) -> Result<()> {
+        Err(Error::internal("a data-modifying statement cannot start over"))
+    }
+}
+
+impl ModifyState {
+    fn insert(
+        &mut self,
+        cx: &ExecContext<'_>,
+        frame: &mut Frame,
+        plan: &Modify,
+        values: &[(usize, Code)],
+        conflict: Option<&Conflict>,
+    ) -> Result<bool> {
+        let target = &plan.targets.tables[0];
+        for (column, code) in values {
+            let value = code.eval(cx, frame)?;
+            frame.registers[target.first + column] = value;
+        }
+        target.generate(cx, frame)?;
+        target.check_row(cx, frame)?;
+        let key = target.new_key(cx, frame)?;
+        let mut claimed = Claimed::default();
+        if let Some(conflict) = conflict {
+            loop {
+                match find_conflict(cx, frame, plan, conflict, &key)? {
+                    Found::Free(free) => {
+                        claimed = free;
+                        break;
+                    }
+                    Found::Row => return Ok(false),
+                    Found::Update { key, row } => {
+                        return self.update_conflicting(cx, frame, plan, conflict, &key, &row);
+                    }
+                    // The row that was in the way is gone.
+                    Found::Again => {}
+                }
+            }
+        }
+        if self.bulk.is_none() {
+            // An ON CONFLICT statement reads what it wrote itself, and so stays in memory.
+            let bulk = if conflict.is_none() { BulkPaths::of(cx, target) } else { BulkPaths::default() };
+            self.bulk = Some(bulk);
+        }
+        if let Some(bulk) = &self.bulk {
+            target.insert_row(cx, frame, &key, bulk, &claimed)?;
+        }
+        if let Some(register) = plan.tid {
+            frame.registers[register] = Datum::Tid(row_identifier(&target.layout, &key)?);
+        }
+        Ok(true)
+    }
+
+    /// DO UPDATE: the row is locked and newest; the row block holds the proposed one.
+    fn update_conflicting(
+        &mut self,
+        cx: &ExecContext<'_>,
+        frame: &mut Frame,
+        plan: &Modify,
+        conflict: &Conflict,
+        key: &[u8],
+        stored: &[u8],
+    ) -> Result<bool> {
+        let target = &plan.targets.tables[0];
+        let Some(update) = &conflict.update else { return Ok(false) };
+        let columns = target.layout.kinds.len();
+        for column in 0..columns {
+            frame.registers[update.excluded + column] = std::mem::take(&mut frame.registers[target.first + column]);
+        }
+        let old_block = update.place.first..update.place.first + columns;
+        target.layout.decode(stored, &target.live, &mut frame.registers[old_block])?;
+        if let Some(register) = update.tid {
+            frame.registers[register] = Datum::Tid(row_identifier(&target.layout, key)?);
+        }
+        if let Some(filter) = &update.filter
+            && !filter.holds(cx, frame)?
+        {
+            return Ok(false);
+        }
+        self.write_update(cx, frame, plan, update.place.first, key, &update.set)
+    }
+
+    fn update(
+        &mut self,
+        cx: &ExecContext<'_>,
+        frame: &mut Frame,
+        plan: &Modify,
+        row: &Located,
+        set: &SetList,
+    ) -> Result<bool> {
+        let Some(key) = lock_located(cx, frame, row, RowLockMode::NoKeyUpdate)? else { return Ok(false) };
+        self.write_update(cx, frame, plan, row.place.first, &key, set)
+    }
+
+    /// Updates the locked row in the block that begins at `old_first`.
+    fn write_update(
+        &mut self,
+        cx: &ExecContext<'_>,
+        frame: &mut Frame,
+        plan: &Modify,
+        old_first: usize,
+        key: &[u8],
+        set: &SetList,
+    ) -> Result<bool> {
+        let target = &plan.targets.tables[0];
+        let columns = target.layout.kinds.len();
+        self.old.clear();
+        self.old.extend_from_slice(&frame.registers[old_first..old_first + columns]);
+        for column in 0..columns {
+            frame.registers[target.first + column] = frame.registers[old_first + column].clone();
+        }
+        for (column, code) in &set.set {
+            let value = code.eval(cx, frame)?;
+            frame.registers[target.first + column] = value;
+        }
+        target.generate(cx, frame)?;
+        target.check_row(cx, frame)?;
+        let moved = target.update_row(cx, frame, &plan.targets, &mut self.old, key, &set.assigned)?;
+        if let Some(register) = plan.tid {
+            let key = moved.as_deref().unwrap_or(key);
+            frame.registers[register] = Datum::Tid(row_identifier(&target.layout, key)?);
+        }
+        Ok(true)
+    }
+
+    fn delete(&mut self, cx: &ExecContext<'_>, frame: &mut Frame, plan: &Modify, row: &Located) -> Result<bool> {
+        let Some(key) = lock_located(cx, frame, row, RowLockMode::Update)? else { return Ok(false) };
+        let target = &plan.targets.tables[0];
+        for column in 0..target.layout.kinds.len() {
+            frame.registers[target.first + column] = frame.registers[row.place.first + column].clone();
+        }
+        target.delete_row(cx, frame, &plan.targets, &key)?;
+        Ok(true)
+    }
+}
+
+/// Locks the row that the input found. `None`: it is not to be written (deleted, changed so that the conditions fail, or
+/// written by this statement before).
+fn lock_located(
+    cx: &ExecContext<'_>,
+    frame: &mut Frame,
+    row: &Located,
+    mode: RowLockMode,
+) -> Result<Option<Arc<[u8]>>> {
+    let Datum::Bytea(key) = &frame.registers[row.key] else {
+        // An outer join made the row up.
+        return Ok(None);
+    };
+    let key = Arc::clone(key);
+    match lock_current(cx, frame, &row.place, &key, mode, unique::wait(cx))? {
+        Current::Same => Ok(Some(key)),
+        Current::Changed => match &row.recheck {
+            Some(recheck) if !recheck.holds(cx, frame)? => Ok(None),
+            _ => Ok(Some(key)),
+        },
+        Current::Deleted | Current::OwnWork | Current::Skipped => Ok(None),
+    }
+}
+
+/// What stands in a proposed row's way.
+enum Found {
+    /// Nothing; the arbiters' keys are locked.
+    Free(Claimed),
+    /// A row, and DO NOTHING.
+    Row,
+    /// A row, locked; with its key and newest version.
+    Update { key: Vec<u8>, row: bytes::Bytes },
+    Again,
+}
+
+/// Looks through the arbiters. `key` is the proposed row's.
+fn find_conflict(
+    cx: &ExecContext<'_>,
+    frame: &mut Frame,
+    plan: &Modify,
+    conflict: &Conflict,
+    key: &[u8],
+) -> Result<Found> {
+    let target = &plan.targets.tables[0];
+    let updates = conflict.update.is_some();
+    let mut claimed = Claimed::default();
+    if conflict.primary {
+        if let Some(newest) = in_the_way(cx, key, updates)? {
+            check_visible(cx, frame, &newest)?;
+            return match newest.value {
+                Some(row) if updates => {
+                    check_not_own(frame, &newest.own_command)?;
+                    Ok(Found::Update { key: key.to_vec(), row })
+                }
+                _ => Ok(Found::Row),
+            };
+        }
+        claimed.primary = true;
+    }
+    for &place in &conflict.indexes {
+        let index = &target.indexes[place];
+        let Some(entry) = index.entry(cx, frame, target.first, key)? else { continue };
+        if !entry.unique {
+            continue;
+        }
+        let Some(newest) = in_the_way(cx, &entry.key, updates)? else {
+            claimed.indexes.push(place);
+            continue;
+        };
+        let Some(value) = &newest.value else { continue };
+        if !updates {
+            check_visible(cx, frame, &newest)?;
+            return Ok(Found::Row);
+        }
+        let mut row_key = Vec::new();
+        target.layout.key_from_suffix(IndexLayout::suffix(&entry.key, value)?, &mut row_key);
+        cx.txn.lock_row(&row_key, RowLockMode::NoKeyUpdate, unique::wait(cx)).sql()?;
+        let row = cx.txn.newest(&row_key).sql()?;
+        check_visible(cx, frame, &row)?;
+        check_not_own(frame, &row.own_command)?;
+        return Ok(match row.value {
+            Some(row) => Found::Update { key: row_key, row },
+            None => Found::Again,
+        });
+    }
+    Ok(Found::Free(claimed))
+}
+
+/// The newest state of an arbiter's key if a row is there. If none is, the key is locked for the insert.
+fn in_the_way(cx: &ExecContext<'_>, key: &[u8], updates: bool) -> Result<Option<cairn_txn::Newest>> {
+    let present = |newest: cairn_txn::Newest| newest.value.is_some().then_some(newest);
+    if updates {
+        // What is there will be updated: its lock is what an UPDATE takes. Nobody else can insert meanwhile.
+        cx.txn.lock_row(key, RowLockMode::NoKeyUpdate, unique::wait(cx)).sql()?;
+        if let Some(newest) = present(cx.txn.newest(key).sql()?) {
+            return Ok(Some(newest));
+        }
+        cx.txn.lock_row(key, RowLockMode::Update, unique::wait(cx)).sql()?;
+        return Ok(None);
+    }
+    // DO NOTHING leaves a row that is there alone, its locks included.
+    if let Some(newest) = present(cx.txn.newest(key).sql()?) {
+        return Ok(Some(newest));
+    }
+    Ok(present(unique::claim(cx, key)?))
+}
+
+/// A repeatable read transaction cannot act on a row that it does not see.
+fn check_visible(cx: &ExecContext<'_>, frame: &Frame, newest: &cairn_txn::Newest) -> Result<()> {
+    if cx.txn.isolation() == Isolation::RepeatableRead
+        && newest.own_command.is_none()
+        && newest.committed_at > frame.snapshot.read_time
+    {
+        bail!(SERIALIZATION_FAILURE, "could not serialize access due to concurrent update");
+    }
+    Ok(())
+}
+
+fn check_not_own(frame: &Frame, own_command: &Option<cairn_txn::CommandId>) -> Result<()> {
+    if own_command.is_some_and(|command| command >= frame.snapshot.command) {
+        return Err(cairn_types::err!(
+            CARDINALITY_VIOLATION,
+            "ON CONFLICT DO UPDATE command cannot affect row a second time"
+        )
+        .hint("Ensure that no rows proposed for insertion within the same command have duplicate constrained values."));
+    }
+    Ok(())
+}
+
+/// Ends the statement: foreign keys and what else waited for its last row.
+pub fn end_statement(cx: &ExecContext<'_>, frame: &mut Frame) -> Result<()> {
+    events::end_statement(cx, frame)
+}
+
+/// The type of a column, for those who compile values for it.
+pub fn column_type(targets: &Targets, column: usize) -> TypeRef {
+    targets.tables[0].relation().columns[column].ty
+}
