@@ -280,6 +280,8 @@ impl Planner<'_> {
                 let body = if proc.returns_set { set().or(scalar) } else { scalar.or_else(set) };
                 body.ok_or_else(|| cairn_functions::missing(&self.signature(proc)))?
             }
+            // Most built-in functions in language sql are computed without a query.
+            languages::SQL => cairn_functions::built_in_sql(oid).map_or(Body::Runner, Body::Scalar),
             _ => Body::Runner,
         };
         let columns = self.output_columns(proc);
