@@ -1,16 +1,14 @@
-//! Cairn's extensions of the grammar: orders of key columns, and tablets.
+//! What Cairn accepts beyond PostgreSQL's grammar, for the sake of schemas written for distributed databases:
 //!
-//! ```sql
-//! create table t (a int, b int, primary key (a hash, b desc)) split into 10 tablets;
-//! create index on t (a hash, b);
-//! ```
-//! The grammar does not know `asc`, `desc`, `hash` and `nulls first | last` in keys, nor `split into`. Where it fails,
-//! those words are overwritten with blanks of the same length, so that all positions hold, and the text is parsed again.
-//! What a key's words said is kept by column name. `split into n tablets` means nothing on one node.
+//! - `primary key (a, b asc)`, `unique (a hash, b desc)`: orders in a table's keys, also `((a, b) hash, c)`;
+//! - `create index on t (a hash)`;
+//! - `split into 10 tablets`, `split at values (...)`: without meaning on one node.
 //!
-//! Two columns in parentheses at the beginning of a key, `((a, b) hash, c)`, are taken as the columns themselves.
+//! The words are replaced by blanks of the same length, so that all positions in the text stay what they were, and the
+//! orders are handed out beside the tree. This happens only after the grammar refused the text: whatever parses
+//! without it means what PostgreSQL says.
 
-use cairn_types::Text;
+use pg_query::protobuf::{Node, node::Node as NodeEnum};
 
 use super::lexer::{Lexer, Token, TokenKind};
 
@@ -19,204 +17,182 @@ use super::lexer::{Lexer, Token, TokenKind};
 pub struct KeyOrder {
     /// Byte offset of the order's word in the source.
     pub position: usize,
-    /// The column, as the grammar folds its name.
-    pub column: Text,
+    /// The column's name; empty for an expression.
+    pub column: String,
     pub descending: bool,
     pub hash: bool,
-    /// `nulls first` or `nulls last` was written.
-    pub nulls_first: Option<bool>,
 }
 
-/// The text without the extensions, and what they said; `None` if there are none.
-pub(crate) fn blank(source: &str) -> Option<(String, Vec<KeyOrder>)> {
+/// The text with extensions blanked and the orders that were found; `None` if there is nothing to blank.
+pub(super) fn blank(source: &str) -> Option<(String, Vec<KeyOrder>)> {
     let tokens: Vec<Token> = Lexer::new(source).collect();
-    let mut reader = Reader { source, tokens: &tokens, blanked: Vec::new(), orders: Vec::new() };
-    reader.read();
-    if reader.blanked.is_empty() {
+    let mut blanks: Vec<Token> = Vec::new();
+    let mut orders = Vec::new();
+    let word = |at: usize, word: &str| tokens.get(at).is_some_and(|token| token.is_word(source, word));
+    let mark = |at: usize, byte: u8| tokens.get(at).is_some_and(|token| token.is_punctuation(source, byte));
+    let mut at = 0;
+    while at < tokens.len() {
+        if word(at, "primary") && word(at + 1, "key") && mark(at + 2, b'(') {
+            key_list(source, &tokens, at + 2, &mut blanks, &mut orders);
+        } else if word(at, "unique") && mark(at + 1, b'(') {
+            key_list(source, &tokens, at + 1, &mut blanks, &mut orders);
+        } else if word(at, "split") && word(at + 1, "into") && word(at + 3, "tablets") {
+            blanks.extend(&tokens[at..at + 4]);
+        } else if word(at, "split") && word(at + 1, "at") && word(at + 2, "values") && mark(at + 3, b'(') {
+            let end = closing(source, &tokens, at + 3);
+            blanks.extend(&tokens[at..(end + 1).min(tokens.len())]);
+        }
+        at += 1;
+    }
+    if blanks.is_empty() {
         return None;
     }
     let mut bytes = source.as_bytes().to_vec();
-    for token in &reader.blanked {
+    for token in blanks {
         bytes[token.start..token.end].fill(b' ');
     }
-    Some((String::from_utf8(bytes).ok()?, reader.orders))
+    // Whole tokens were replaced by ASCII, so this cannot fail.
+    String::from_utf8(bytes).ok().map(|blanked| (blanked, orders))
 }
 
-struct Reader<'a> {
-    source: &'a str,
-    tokens: &'a [Token],
-    blanked: Vec<Token>,
-    orders: Vec<KeyOrder>,
+/// Index of the parenthesis that closes the one at `open`, or of the last token.
+fn closing(source: &str, tokens: &[Token], open: usize) -> usize {
+    let mut depth = 0usize;
+    for (index, token) in tokens.iter().enumerate().skip(open) {
+        if token.is_punctuation(source, b'(') {
+            depth += 1;
+        } else if token.is_punctuation(source, b')') {
+            depth = depth.saturating_sub(1);
+            if depth == 0 {
+                return index;
+            }
+        }
+    }
+    tokens.len().saturating_sub(1)
 }
 
-impl Reader<'_> {
-    fn is_word(&self, at: usize, word: &str) -> bool {
-        self.tokens.get(at).is_some_and(|token| token.is_word(self.source, word))
-    }
-
-    fn is_punctuation(&self, at: usize, byte: u8) -> bool {
-        self.tokens.get(at).is_some_and(|token| token.is_punctuation(self.source, byte))
-    }
-
-    fn read(&mut self) {
-        let mut at = 0;
-        while at < self.tokens.len() {
-            if self.is_word(at, "primary") && self.is_word(at + 1, "key") && self.is_punctuation(at + 2, b'(')
+/// Blanks the orders of a key's columns, between the parenthesis at `open` and its end.
+fn key_list(
+    source: &str,
+    tokens: &[Token],
+    open: usize,
+    blanks: &mut Vec<Token>,
+    orders: &mut Vec<KeyOrder>,
+) {
+    let end = closing(source, tokens, open);
+    let mut at = open + 1;
+    while at < end {
+        if tokens[at].is_punctuation(source, b'(') {
+            // ((a, b) hash, ...): the group stands for its columns.
+            let group_end = closing(source, tokens, at);
+            if let Some(token) = tokens.get(group_end + 1)
+                && token.is_word(source, "hash")
+                && group_end < end
             {
-                at = self.key(at + 3, true);
-            } else if self.is_word(at, "unique") && self.is_punctuation(at + 1, b'(') {
-                at = self.key(at + 2, true);
-            } else if self.is_word(at, "index") {
-                at = self.index(at + 1);
-            } else if self.is_word(at, "split") && self.is_word(at + 1, "into") {
-                at = self.split(at);
-            } else {
+                blanks.extend([tokens[at], tokens[group_end], *token]);
+                for column in &tokens[at + 1..group_end] {
+                    if let Some(name) = identifier(source, column) {
+                        orders.push(KeyOrder {
+                            position: token.start,
+                            column: name,
+                            descending: false,
+                            hash: true,
+                        });
+                    }
+                }
+            }
+            at = group_end + 1;
+            continue;
+        }
+        if let (Some(column), Some(order)) = (identifier(source, &tokens[at]), tokens.get(at + 1)) {
+            let (descending, hash) = match order.text(source).to_ascii_lowercase().as_str() {
+                "asc" => (false, false),
+                "desc" => (true, false),
+                "hash" => (false, true),
+                _ => {
+                    at += 1;
+                    continue;
+                }
+            };
+            let ends = at + 2 == end || tokens[at + 2].is_punctuation(source, b',');
+            if order.kind == TokenKind::Word && ends {
+                blanks.push(*order);
+                orders.push(KeyOrder { position: order.start, column, descending, hash });
                 at += 1;
             }
         }
+        at += 1;
     }
+}
 
-    /// The parenthesis of `index name on table [using method] (`.
-    fn index(&mut self, mut at: usize) -> usize {
-        let limit = at + 16;
-        while at < limit.min(self.tokens.len()) {
-            if self.is_punctuation(at, b'(') {
-                return self.key(at + 1, false);
-            }
-            if self.is_punctuation(at, b';') {
-                return at;
-            }
-            at += 1;
+/// A column's name as the grammar would read it; `None` for any other token.
+fn identifier(source: &str, token: &Token) -> Option<String> {
+    let text = token.text(source);
+    match token.kind {
+        TokenKind::Word => Some(text.to_ascii_lowercase()),
+        TokenKind::QuotedIdentifier => {
+            text.strip_prefix('"')?.strip_suffix('"').map(|inner| inner.replace("\"\"", "\""))
         }
-        at
+        _ => None,
     }
+}
 
-    fn split(&mut self, at: usize) -> usize {
-        let is_count = self.tokens.get(at + 2).is_some_and(|token| token.kind == TokenKind::Integer);
-        if is_count && self.is_word(at + 3, "tablets") {
-            self.blanked.extend_from_slice(&self.tokens[at..at + 4]);
-            return at + 4;
-        }
-        at + 1
-    }
-
-    /// Columns up to the closing parenthesis. In an index the grammar knows all words but `hash`.
-    fn key(&mut self, mut at: usize, constraint: bool) -> usize {
-        // `((a, b) hash, c)`: the inner parentheses go.
-        let grouped = constraint && self.is_punctuation(at, b'(');
-        if grouped {
-            self.blanked.push(self.tokens[at]);
-            at += 1;
-        }
-        let mut columns: Vec<Text> = Vec::new();
-        let mut depth = 0;
-        while let Some(token) = self.tokens.get(at).copied() {
-            if token.is_punctuation(self.source, b'(') {
-                depth += 1;
-                columns.clear();
-            } else if token.is_punctuation(self.source, b')') {
-                if depth == 0 {
-                    if !(grouped && self.is_word(at + 1, "hash")) {
-                        return at + 1;
-                    }
-                    self.blanked.push(token);
-                } else {
-                    depth -= 1;
-                }
-            } else if token.is_punctuation(self.source, b',') && depth == 0 {
-                let keep = grouped && self.orders.is_empty() && !columns.is_empty();
-                if !keep {
-                    columns.clear();
-                }
-            } else if depth == 0 {
-                at = self.key_word(at, token, constraint, &mut columns);
-            }
-            at += 1;
-        }
-        at
-    }
-
-    /// A column's name or a word behind it; returns the last token that was used.
-    fn key_word(&mut self, at: usize, token: Token, constraint: bool, columns: &mut Vec<Text>) -> usize {
-        let word = |word: &str| token.is_word(self.source, word);
-        let first = columns.is_empty() || self.is_punctuation(at.wrapping_sub(1), b',');
-        if first {
-            if let Some(name) = self.name(token) {
-                columns.push(name);
-            }
-            return at;
-        }
-        let order = |descending, hash, nulls_first| (descending, hash, nulls_first);
-        let (length, (descending, hash, nulls_first)) = if word("hash") {
-            (1, order(false, true, None))
-        } else if constraint && word("asc") {
-            (1, order(false, false, None))
-        } else if constraint && word("desc") {
-            (1, order(true, false, None))
-        } else if constraint && word("nulls") && self.is_word(at + 1, "first") {
-            (2, order(false, false, Some(true)))
-        } else if constraint && word("nulls") && self.is_word(at + 1, "last") {
-            (2, order(false, false, Some(false)))
-        } else {
-            return at;
-        };
-        for column in columns.iter() {
-            self.orders.push(KeyOrder {
-                position: token.start,
-                column: column.clone(),
-                descending,
-                hash,
-                nulls_first,
-            });
-        }
-        self.blanked.extend_from_slice(&self.tokens[at..at + length]);
-        at + length - 1
-    }
-
-    fn name(&self, token: Token) -> Option<Text> {
-        let text = token.text(self.source);
-        match token.kind {
-            TokenKind::Word => Some(text.to_lowercase().into()),
-            TokenKind::QuotedIdentifier => {
-                let inner = text.strip_prefix('"')?.strip_suffix('"')?;
-                Some(inner.replace("\"\"", "\"").into())
-            }
-            _ => None,
+/// `create index on t (a hash)` parses: to the grammar `hash` is an operator class, which does not exist. Takes it out of
+/// the tree.
+pub(super) fn index_orders(node: &mut NodeEnum, position: usize) -> Vec<KeyOrder> {
+    let NodeEnum::IndexStmt(index) = node else { return Vec::new() };
+    let mut orders = Vec::new();
+    for Node { node } in &mut index.index_params {
+        let Some(NodeEnum::IndexElem(element)) = node else { continue };
+        let is_hash = matches!(element.opclass.as_slice(), [Node { node: Some(NodeEnum::String(name)) }]
+            if name.sval == "hash");
+        if is_hash {
+            element.opclass.clear();
+            orders.push(KeyOrder { position, column: element.name.clone(), descending: false, hash: true });
         }
     }
+    orders
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::parse::parse;
 
-    fn orders(source: &str) -> (String, Vec<(String, bool, bool)>) {
-        let (text, orders) = blank(source).unwrap();
-        assert_eq!(text.len(), source.len());
-        (text, orders.iter().map(|order| (order.column.to_string(), order.descending, order.hash)).collect())
+    fn orders(source: &str) -> Vec<(String, bool, bool)> {
+        let statements = parse(source).unwrap();
+        statements
+            .iter()
+            .flat_map(|statement| &statement.key_orders)
+            .map(|order| (order.column.clone(), order.descending, order.hash))
+            .collect()
     }
 
     #[test]
-    fn keys() {
-        let (text, found) = orders("create table t (a int, b int, primary key (a, b asc))");
-        assert_eq!(text, "create table t (a int, b int, primary key (a, b    ))");
-        assert_eq!(found, [("b".to_owned(), false, false)]);
-        let (text, found) = orders(
-            "create table t (primary key(\"A\" hash, b desc nulls last), a int) split into 10 tablets",
+    fn key_orders_are_found() {
+        assert_eq!(
+            orders("create table q (primary key (account_id, id asc), id bigint, account_id int)"),
+            [("id".to_owned(), false, false)]
         );
-        assert_eq!(text.trim_end(), "create table t (primary key(\"A\"     , b                ), a int)");
-        assert_eq!(found[0], ("A".to_owned(), false, true));
-        assert_eq!(found[1], ("b".to_owned(), true, false));
-        let (text, found) = orders("create table t (primary key((a, b) hash, c asc))");
-        assert_eq!(text, "create table t (primary key( a, b      , c    ))");
-        assert_eq!(found[..2], [("a".to_owned(), false, true), ("b".to_owned(), false, true)]);
-        assert_eq!(orders("create index i on t (a hash, b desc)").0, "create index i on t (a     , b desc)");
+        assert_eq!(
+            orders(
+                "create table q (a int, b int, primary key ((a, \"B\") hash, c desc)) split into 10 tablets"
+            ),
+            [("a".to_owned(), false, true), ("B".to_owned(), false, true), ("c".to_owned(), true, false)]
+        );
+        assert_eq!(orders("create index i on t (a hash, b desc)"), [("a".to_owned(), false, true)]);
+        assert_eq!(orders("alter table q add primary key (a asc, b)"), [("a".to_owned(), false, false)]);
+        // What PostgreSQL knows is left alone.
+        assert!(orders("create table q (a int, primary key (a))").is_empty());
     }
 
     #[test]
-    fn other_text_is_left_alone() {
-        assert_eq!(blank("select a from t order by a desc"), None);
-        assert_eq!(blank("select 'primary key (a asc)'"), None);
-        assert_eq!(blank("create table t (asc int, primary key (asc))"), None);
+    fn positions_hold() {
+        let source = "create table é (a int, primary key (a asc), b nope nope)";
+        let error = parse(source).unwrap_err();
+        assert_eq!(error.report().location.map(|at| &source[at as usize..]), Some("nope)"));
+        let source = "create table t (a int, primary key (a asc, b up))";
+        let error = parse(source).unwrap_err();
+        assert_eq!(error.report().location.map(|at| &source[at as usize..]), Some("up))"));
     }
 }

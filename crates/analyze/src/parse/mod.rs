@@ -88,17 +88,17 @@ pub fn parse(source: &str) -> Result<Vec<RawStatement>> {
             // The grammar counts the blanks in front of a statement as its own.
             let text = &source[start..start + length];
             let lead = text.len() - text.trim_start().len();
-            let key_orders = key_orders
-                .iter()
-                .filter(|order| (start..start + length).contains(&order.position))
-                .cloned()
-                .collect();
+            let mut node = node;
+            let mut orders = extensions::index_orders(&mut node, start + lead);
+            orders.extend(
+                key_orders.iter().filter(|order| (start..start + length).contains(&order.position)).cloned(),
+            );
             Ok(RawStatement {
                 node: Box::new(node),
                 source: source.clone(),
                 start: start + lead,
                 length: text.trim().len(),
-                key_orders,
+                key_orders: orders,
             })
         })
         .collect()
