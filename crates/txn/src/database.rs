@@ -11,6 +11,7 @@ use cairn_storage::{Clock, Engine, EngineOptions, Resources};
 use crate::ids::IdAllocator;
 use crate::locks::LockManager;
 use crate::pipeline::Pipeline;
+use crate::recent::RecentWrites;
 use crate::sequences::Sequences;
 use crate::transaction::Txn;
 use crate::{
@@ -23,6 +24,7 @@ use crate::{
 pub(crate) struct Inner {
     pub(crate) pipeline: Arc<Pipeline>,
     pub(crate) locks: LockManager,
+    pub(crate) recent: RecentWrites,
     pub(crate) sequences: Sequences,
     pub(crate) storage_ids: IdAllocator,
     oids: IdAllocator,
@@ -65,6 +67,7 @@ impl Database {
             inner: Arc::new(Inner {
                 pipeline,
                 locks: LockManager::new(),
+                recent: RecentWrites::default(),
                 sequences: Sequences::default(),
                 storage_ids,
                 oids,

@@ -16,6 +16,7 @@ mod ids;
 mod interrupt;
 pub mod locks;
 mod pipeline;
+mod recent;
 mod sequences;
 mod transaction;
 mod write_set;

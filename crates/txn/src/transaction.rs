@@ -186,6 +186,9 @@ impl Txn {
         if self.isolation != Isolation::RepeatableRead || fixed == Timestamp::MIN {
             return Ok(());
         }
+        if !self.core.database.recent.may_be_newer(key, fixed) {
+            return Ok(());
+        }
         let mut stats = ReadStats::default();
         let mut reader = self.core.database.pipeline.engine.point_reader()?;
         let newest = reader.time(key, Timestamp::MAX, &mut stats)?;
@@ -336,6 +339,31 @@ impl Transaction for Txn {
             Some((command, own)) => Newest { committed_at: time, own_command: Some(command), value: own },
             None => Newest { committed_at: time, own_command: None, value },
         })
+    }
+
+    fn newer(&self, snapshot: &Snapshot, key: &[u8]) -> Result<Option<Newest>> {
+        if self.core.touched() {
+            let mut state = self.core.state.lock();
+            if let Some((command, value)) = state.writes.newest(key) {
+                // Nobody else can have written since the own write, whose lock is held.
+                return Ok((command >= snapshot.command).then(|| Newest {
+                    committed_at: Timestamp::MIN,
+                    own_command: Some(command),
+                    value: value.clone(),
+                }));
+            }
+            if state.created_mut(key).is_some() {
+                drop(state);
+                let newest = self.newest(key)?;
+                let is_newer = newest.own_command.is_some_and(|command| command >= snapshot.command);
+                return Ok(is_newer.then_some(newest));
+            }
+        }
+        if !self.core.database.recent.may_be_newer(key, snapshot.read_time) {
+            return Ok(None);
+        }
+        let newest = self.newest(key)?;
+        Ok((newest.committed_at > snapshot.read_time).then_some(newest))
     }
 
     fn scan(&self, snapshot: &Snapshot, range: KeyRange, direction: Direction) -> Result<Box<dyn Cursor>> {
@@ -526,6 +554,9 @@ impl Transaction for Txn {
         match database.pipeline.commit(durability, fill, before_visible) {
             Ok(time) => {
                 state.finished = true;
+                for (key, _) in state.writes.outcome() {
+                    database.recent.note(key, time);
+                }
                 drop(state);
                 for storage in dropped {
                     database.sequences.forget(storage);

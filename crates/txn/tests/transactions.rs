@@ -436,3 +436,34 @@ fn row_locks_serialize_writers() {
     });
     assert_eq!(get(&read_committed(&database), "n"), Some("200".into()));
 }
+
+#[test]
+fn newer_tells_what_a_snapshot_does_not_see() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(directory.path());
+    let key = |n: u8| key(&n.to_string());
+    let first = read_committed(&database);
+    first.put(&key(1), b"old").unwrap();
+    first.put(&key(2), b"old").unwrap();
+    first.commit(Durability::Async, None).unwrap();
+
+    let reader = read_committed(&database);
+    let before = reader.snapshot().unwrap();
+    assert_eq!(reader.newer(&before, &key(1)).unwrap(), None);
+    let writer = read_committed(&database);
+    writer.put(&key(1), b"new").unwrap();
+    writer.delete(&key(2)).unwrap();
+    writer.commit(Durability::Async, None).unwrap();
+    assert_eq!(reader.newer(&before, &key(1)).unwrap().unwrap().value.as_deref(), Some(&b"new"[..]));
+    assert_eq!(reader.newer(&before, &key(2)).unwrap().unwrap().value, None);
+    let after = reader.snapshot().unwrap();
+    assert_eq!(reader.newer(&after, &key(1)).unwrap(), None);
+
+    // Own writes count from their command on.
+    reader.put(&key(1), b"own").unwrap();
+    let own = reader.newer(&after, &key(1)).unwrap().unwrap();
+    assert_eq!((own.own_command, own.value.as_deref()), (Some(after.command), Some(&b"own"[..])));
+    reader.advance_command();
+    let later = reader.snapshot().unwrap();
+    assert_eq!(reader.newer(&later, &key(1)).unwrap(), None);
+}
