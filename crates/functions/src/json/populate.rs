@@ -211,12 +211,11 @@ fn fill(
     Ok(())
 }
 
+/// The type of the records to make, its fields, and the record that their values come from where JSON has none.
+type Base<'a> = (Oid, Arc<[RecordField]>, Option<&'a Record>);
+
 /// The fields of the composite type that a `populate` function makes, and the record to begin with.
-fn base_record<'a>(
-    call: &Call<'_>,
-    args: &'a [Datum],
-    name: &str,
-) -> Result<(Oid, Arc<[RecordField]>, Option<&'a Record>)> {
+fn base_record<'a>(call: &Call<'_>, args: &'a [Datum], name: &str) -> Result<Base<'a>> {
     let type_oid = argument_type(call, 0);
     let base = match args.any(0) {
         Datum::Record(record) => Some(&**record),

@@ -4,6 +4,7 @@
 Input lines: `prosrc | type: value ;; value | type: value ...` call the function with that prosrc and those
 argument types with every combination of the values (\\N is null); `set name = value` holds for the lines
 below; `aggregate name | type: v ;; v | ...` calls an aggregate over the rows that the columns' values make.
+`oid number` instead of a prosrc names a function in language sql.
 The rows of a set-returning function are shown one after the other, ` ;; ` between.
 Output lines: prosrc, result type oid, expected text, then `type oid=value` per argument, joined by tabs.
 """
@@ -47,7 +48,10 @@ begin
   if not found then
     select proname, prorettype, proargtypes, provariadic, proretset into p from pg_proc where prosrc = source and prolang = 12 and provariadic = '"any"'::regtype;
   end if;
-  if not found then raise exception 'no function % %', source, types; end if;
+  if not found and source not like 'oid %' then raise exception 'no function % %', source, types; end if;
+  if source like 'oid %' then
+    select proname, prorettype, proargtypes, provariadic, proretset into p from pg_proc where oid = substr(source, 5)::oid;
+  end if;
   for i in 1 .. cardinality(types) loop
     q := q || case when i > 1 then ', ' else '' end
       || case when i = cardinality(types) and p.provariadic not in (0, '"any"'::regtype) then 'variadic ' else '' end

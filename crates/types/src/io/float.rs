@@ -39,10 +39,10 @@ fn parse_special_or<'a, F: std::str::FromStr>(
     let special = ["nan", "inf", "infinity"].iter().any(|word| unsigned.eq_ignore_ascii_case(word));
     // Rust reads fewer forms than C: no second sign, no hexadecimal. It has none that C lacks but these words.
     let decimal = unsigned.bytes().next().is_some_and(|byte| byte.is_ascii_digit() || byte == b'.');
-    if special || decimal {
-        if let Ok(value) = trimmed.parse::<F>() {
-            return Ok((value, decimal.then_some(unsigned)));
-        }
+    if (special || decimal)
+        && let Ok(value) = trimmed.parse::<F>()
+    {
+        return Ok((value, decimal.then_some(unsigned)));
     }
     Err(invalid_syntax(type_name, text))
 }
