@@ -95,3 +95,109 @@ fn wrong_statements() {
         complaint(&env, sql)
     });
 }
+
+/// A statement's shape (literals as parameters) returns what the statement returns.
+#[test]
+fn shapes_mean_the_same() {
+    let env = TestEnv::new();
+    let mut compared = 0;
+    for sql in lines(include_str!("golden/right.sql")) {
+        let Some(shape) = cairn_analyze::parse::shape::shape(sql) else { continue };
+        let types = RefCell::new(shape.parameter_types());
+        let columns = |statement: Statement| match statement {
+            Statement::Query(query) => query
+                .output()
+                .iter()
+                .filter(|target| !target.junk)
+                .map(|target| {
+                    (target.name.clone(), expr_type(&target.expr).oid, expr_type(&target.expr).typmod)
+                })
+                .collect::<Vec<_>>(),
+            _ => Vec::new(),
+        };
+        let found = match run(&env, shape.text(), &types) {
+            Ok(statement) => columns(statement),
+            // The session analyzes the original then.
+            Err(error) if error.sqlstate() == cairn_types::sqlstate::INDETERMINATE_DATATYPE => continue,
+            Err(error) => panic!("{sql}\n{}\n{error}", shape.text()),
+        };
+        let expected = columns(run(&env, sql, &RefCell::new(Vec::new())).unwrap());
+        assert_eq!(found, expected, "{sql}\n{}", shape.text());
+        assert_eq!(types.borrow().len(), shape.literals.len(), "{sql}");
+        compared += 1;
+    }
+    assert!(compared > 40, "{compared}");
+}
+
+/// Nothing that is written makes the analyzer panic: pieces of right statements, put together at random.
+#[test]
+fn no_input_panics() {
+    let env = TestEnv::new();
+    let statements = lines(include_str!("golden/right.sql"));
+    let words: Vec<Vec<&str>> = statements.iter().map(|sql| sql.split(' ').collect()).collect();
+    let mut seed = 88172645463325252u64;
+    let mut random = move |below: usize| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        (seed % below as u64) as usize
+    };
+    for _ in 0..4000 {
+        let mut text: Vec<&str> = words[random(words.len())].clone();
+        for _ in 0..=random(3) {
+            let other = &words[random(words.len())];
+            let from = random(other.len());
+            let to = (from + 1 + random(6)).min(other.len());
+            let at = random(text.len());
+            let end = (at + random(3)).min(text.len());
+            text.splice(at..end, other[from..to].iter().copied());
+        }
+        let sql = text.join(" ");
+        let _ = cairn_analyze::parse::shape::shape(&sql);
+        if let Ok(parsed) = parse(&sql) {
+            for statement in &parsed {
+                let _ = analyze(statement, &env.context(Parameters::Infer(&RefCell::new(Vec::new()))));
+            }
+        }
+    }
+}
+
+#[test]
+fn depth_is_bounded() {
+    let env = TestEnv::new();
+    let deep = |sql: String| {
+        let parameters = RefCell::new(Vec::new());
+        match parse(&sql) {
+            Ok(mut parsed) => {
+                analyze(&parsed.remove(0), &env.context(Parameters::Infer(&parameters))).map(|_| ())
+            }
+            Err(error) => Err(error),
+        }
+    };
+    for sql in [
+        format!("select {}1", "1+".repeat(100_000)),
+        format!("select {}1{}", "(".repeat(100_000), ")".repeat(100_000)),
+        format!("select {} true", "not ".repeat(100_000)),
+        format!("select {}1{}", "(select ".repeat(50_000), ")".repeat(50_000)),
+        format!("select 1{}", " union select 1".repeat(50_000)),
+        format!("select {}1{}", "case when true then ".repeat(20_000), " end".repeat(20_000)),
+        format!("select * from t{}", " join t".repeat(20_000)),
+        format!("select {}", "[1".repeat(20_000)),
+        format!("select 1{}", "::int".repeat(50_000)),
+        format!("select a{} from t", "[1]".repeat(50_000)),
+        format!("select {}1{}", "abs(".repeat(50_000), ")".repeat(50_000)),
+    ] {
+        let error = deep(sql).unwrap_err();
+        assert!(matches!(error.sqlstate().as_str(), "54001" | "42601" | "42804"), "{error}");
+    }
+    for sql in [
+        format!("select {}1", "1+".repeat(900)),
+        format!("select {}1{}", "(select ".repeat(300), ")".repeat(300)),
+        format!("select 1{}", " union select 1".repeat(500)),
+        format!("select 1 from t where a = 1{}", " or a = 1".repeat(5000)),
+        format!("select a in (1{}) from t", ", 1".repeat(20_000)),
+        format!("values (1, 'x'){}", ", (1, 'x')".repeat(5000)),
+    ] {
+        deep(sql).unwrap();
+    }
+}

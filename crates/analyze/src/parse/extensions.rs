@@ -156,7 +156,6 @@ pub(super) fn index_orders(node: &mut NodeEnum, position: usize) -> Vec<KeyOrder
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::parse::parse;
 
     fn orders(source: &str) -> Vec<(String, bool, bool)> {

@@ -53,6 +53,7 @@ impl Token {
 }
 
 /// Iterates over the tokens of a text; white space and comments are left out.
+#[derive(Clone)]
 pub struct Lexer<'a> {
     source: &'a str,
     bytes: &'a [u8],
