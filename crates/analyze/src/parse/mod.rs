@@ -245,6 +245,7 @@ unsafe fn syntax_error(source: &str, error: &PgQueryError) -> Error {
 fn state_of(message: &str) -> SqlState {
     const STATES: &[(&str, SqlState)] = &[
         ("stack depth limit exceeded", sqlstate::STATEMENT_TOO_COMPLEX),
+        ("nested too deeply", sqlstate::STATEMENT_TOO_COMPLEX),
         ("not yet implemented", sqlstate::FEATURE_NOT_SUPPORTED),
         ("not implemented", sqlstate::FEATURE_NOT_SUPPORTED),
         ("is not supported", sqlstate::FEATURE_NOT_SUPPORTED),
