@@ -47,27 +47,42 @@ impl Analyzer<'_> {
         is_sublink: bool,
         resolve_unknowns: bool,
     ) -> Result<Query> {
+        self.nested(is_sublink, resolve_unknowns, |analyzer| analyzer.query_statement(node))
+    }
+
+    /// Analysis on a level of its own.
+    pub(crate) fn nested(
+        &mut self,
+        is_sublink: bool,
+        resolve_unknowns: bool,
+        work: impl FnOnce(&mut Self) -> Result<Query>,
+    ) -> Result<Query> {
         self.enter()?;
         self.push_level();
         self.level().is_sublink = is_sublink;
         self.level().resolve_unknowns = resolve_unknowns;
-        let result = stacker::maybe_grow(256 << 10, 4 << 20, || self.query_statement(node));
+        let result = stacker::maybe_grow(256 << 10, 4 << 20, || work(self));
         self.pop_level();
         self.leave();
-        let query = result?;
-        Ok(query)
+        result
     }
 
     /// A statement that is a query, at the level that was just pushed.
     pub(crate) fn query_statement(&mut self, node: &NodeEnum) -> Result<Query> {
         let mut query = match node {
-            NodeEnum::SelectStmt(select) => self.select_statement(select)?,
+            NodeEnum::SelectStmt(select) => return self.select_query(select),
             NodeEnum::InsertStmt(insert) => self.insert_statement(insert)?,
             NodeEnum::UpdateStmt(update) => self.update_statement(update)?,
             NodeEnum::DeleteStmt(delete) => self.delete_statement(delete)?,
             NodeEnum::MergeStmt(_) => return Err(Error::unsupported("MERGE is")),
             _ => return Err(Error::internal("unexpected statement in a query")),
         };
+        self.assign_query_collations(&mut query)?;
+        Ok(query)
+    }
+
+    pub(crate) fn select_query(&mut self, select: &protobuf::SelectStmt) -> Result<Query> {
+        let mut query = self.select_statement(select)?;
         self.assign_query_collations(&mut query)?;
         Ok(query)
     }

@@ -238,9 +238,8 @@ impl Analyzer<'_> {
 
     fn set_operation_leaf(&mut self, select: &protobuf::SelectStmt) -> Result<Side> {
         // Literals stay unknown until their common type is known.
-        let node = NodeEnum::SelectStmt(Box::new(select.clone()));
         let namespace = std::mem::take(&mut self.level().namespace);
-        let query = self.subquery(&node, false, false);
+        let query = self.nested(false, false, |analyzer| analyzer.select_query(select));
         self.level().namespace = namespace;
         let query = query?;
         let mut outer = None;
