@@ -4,6 +4,7 @@ use cairn_catalog::{BtreeStrategy, TypeRef};
 use cairn_types::quote::quote_literal;
 use cairn_types::{Datum, Oid, types};
 
+use super::query::without_implicit_casts;
 use super::{Deparser, Form, system_column_name};
 use crate::query::*;
 
@@ -48,7 +49,14 @@ impl<'a> Deparser<'a> {
                 this.push("NOT ");
                 this.expr(arg, Some(Parent::Not));
             }),
-            Expr::SubLink(link) => self.sublink(link),
+            Expr::SubLink(link) => {
+                let again = self.pretty()
+                    && parent.is_some()
+                    && matches!(link.kind, SubLinkKind::Expr | SubLinkKind::Row);
+                self.push(if again { "(" } else { "" });
+                self.sublink(link);
+                self.push(if again { ")" } else { "" });
+            }
             Expr::Aggregate(call) => self.aggregate(call),
             Expr::Window(call) => self.window(call),
             Expr::Grouping { args, .. } => {
@@ -247,44 +255,44 @@ impl<'a> Deparser<'a> {
         let name = proc.name.clone();
         match (&*name, call.args.as_slice()) {
             ("timezone", [zone, time]) => self.parenthesized(parent.or(Some(Parent::Tight)), None, |this| {
-                this.expr(time, Some(Parent::Tight));
+                this.expr(without_implicit_casts(time), Some(Parent::Tight));
                 this.push(" AT TIME ZONE ");
-                this.expr(zone, Some(Parent::Tight));
+                this.expr(without_implicit_casts(zone), Some(Parent::Tight));
             }),
             ("extract", [Expr::Const { value: Datum::Text(field), .. }, source]) => {
                 let field = field.to_string();
                 self.push(&format!("EXTRACT({field} FROM "));
-                self.expr(source, None);
+                self.expr(without_implicit_casts(source), None);
                 self.push(")");
             }
             ("overlay", [text, placing, from, rest @ ..]) => {
                 self.push("OVERLAY(");
-                self.expr(text, None);
+                self.expr(without_implicit_casts(text), None);
                 self.push(" PLACING ");
-                self.expr(placing, None);
+                self.expr(without_implicit_casts(placing), None);
                 self.push(" FROM ");
-                self.expr(from, None);
+                self.expr(without_implicit_casts(from), None);
                 if let Some(count) = rest.first() {
                     self.push(" FOR ");
-                    self.expr(count, None);
+                    self.expr(without_implicit_casts(count), None);
                 }
                 self.push(")");
             }
             ("position", [text, part]) => {
                 self.push("POSITION((");
-                self.expr(part, None);
+                self.expr(without_implicit_casts(part), None);
                 self.push(") IN (");
-                self.expr(text, None);
+                self.expr(without_implicit_casts(text), None);
                 self.push("))");
             }
             ("substring", [text, from, rest @ ..]) => {
                 self.push("SUBSTRING(");
-                self.expr(text, None);
+                self.expr(without_implicit_casts(text), None);
                 self.push(" FROM ");
-                self.expr(from, None);
+                self.expr(without_implicit_casts(from), None);
                 if let Some(count) = rest.first() {
                     self.push(" FOR ");
-                    self.expr(count, None);
+                    self.expr(without_implicit_casts(count), None);
                 }
                 self.push(")");
             }
@@ -296,21 +304,21 @@ impl<'a> Deparser<'a> {
                 });
                 if let Some(characters) = rest.first() {
                     self.push(" ");
-                    self.expr(characters, None);
+                    self.expr(without_implicit_casts(characters), None);
                 }
                 self.push(" FROM ");
-                self.expr(text, None);
+                self.expr(without_implicit_casts(text), None);
                 self.push(")");
             }
             ("overlaps", [a, b, c, d]) => {
                 self.push("((");
-                self.expr(a, None);
+                self.expr(without_implicit_casts(a), None);
                 self.push(", ");
-                self.expr(b, None);
+                self.expr(without_implicit_casts(b), None);
                 self.push(") OVERLAPS (");
-                self.expr(c, None);
+                self.expr(without_implicit_casts(c), None);
                 self.push(", ");
-                self.expr(d, None);
+                self.expr(without_implicit_casts(d), None);
                 self.push("))");
             }
             _ => return false,
@@ -510,7 +518,7 @@ impl<'a> Deparser<'a> {
         match &link.kind {
             SubLinkKind::Exists => {
                 self.push("(EXISTS (");
-                self.subquery(&link.query);
+                self.subquery(&link.query, false);
                 self.push("))");
             }
             SubLinkKind::Any(comparison) | SubLinkKind::All(comparison) => {
@@ -532,17 +540,17 @@ impl<'a> Deparser<'a> {
                     (true, _) => self.push(&format!(" {symbol} ANY (")),
                     (false, _) => self.push(&format!(" {symbol} ALL (")),
                 }
-                self.subquery(&link.query);
+                self.subquery(&link.query, false);
                 self.push("))");
             }
             SubLinkKind::Expr | SubLinkKind::Row => {
                 self.push("(");
-                self.subquery(&link.query);
+                self.subquery(&link.query, false);
                 self.push(")");
             }
             SubLinkKind::Array => {
                 self.push("ARRAY(");
-                self.subquery(&link.query);
+                self.subquery(&link.query, false);
                 self.push(")");
             }
         }
@@ -596,7 +604,7 @@ impl<'a> Deparser<'a> {
             if index > 0 {
                 self.push(", ");
             }
-            self.expr(&item.expr, None);
+            self.clause_expression(&item.expr);
             self.direction(item.descending, item.nulls_first);
         }
     }
@@ -715,4 +723,12 @@ fn expr_type(expr: &Expr) -> Option<Oid> {
         Expr::Case(case) => case.ty.oid,
         _ => return None,
     })
+}
+
+/// The type of a set operation's output column, which is a column of its leftmost branch.
+pub(super) fn var_type(expr: &Expr) -> Option<TypeRef> {
+    match expr {
+        Expr::Var(var) => Some(var.ty),
+        _ => None,
+    }
 }

@@ -116,6 +116,8 @@ struct Deparser<'a> {
     /// Lay out over lines (queries), with so many columns of indentation.
     lines: bool,
     indent: usize,
+    /// Whether anybody sees the output names of the query that is being written.
+    names_visible: bool,
     out: String,
 }
 
@@ -141,6 +143,7 @@ impl<'a> Deparser<'a> {
             levels: Vec::new(),
             lines,
             indent: 0,
+            names_visible: true,
             out: String::new(),
         }
     }
@@ -203,7 +206,9 @@ impl<'a> Deparser<'a> {
             while self.out.ends_with(' ') {
                 self.out.pop();
             }
-            self.out.push('\n');
+            if !self.out.is_empty() && !self.out.ends_with('\n') {
+                self.out.push('\n');
+            }
             self.out.extend(std::iter::repeat_n(' ', self.indent + extra));
         } else if !self.out.ends_with([' ', '(']) && !self.out.is_empty() {
             self.out.push(' ');

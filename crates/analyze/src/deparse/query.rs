@@ -25,17 +25,14 @@ impl<'a> Deparser<'a> {
     }
 
     /// A query in parentheses inside a line; the caller writes the parentheses.
-    pub(super) fn subquery(&mut self, query: &'a Query) {
-        self.subquery_with_columns(query, None);
-    }
-
-    fn subquery_with_columns(&mut self, query: &'a Query, columns: Option<&[RangeColumn]>) {
-        let (outer, lines) = (self.indent, self.lines);
-        self.indent += 10;
+    pub(super) fn subquery(&mut self, query: &'a Query, names_visible: bool) {
+        let (outer, visible) = (self.indent, self.names_visible);
+        self.indent += 8;
+        self.names_visible = names_visible;
         self.push(" ");
-        self.query(query, columns);
+        self.query(query, None);
         self.indent = outer;
-        self.lines = lines;
+        self.names_visible = visible;
     }
 
     /// Gives every range table entry a name that no other entry in sight has.
@@ -101,7 +98,21 @@ impl<'a> Deparser<'a> {
 
     fn select(&mut self, query: &'a Query, columns: Option<&[RangeColumn]>) {
         match &query.set_operation {
-            Some(operation) => self.set_operation(query, operation),
+            Some(operation) => {
+                // Every branch shows the names that the whole has.
+                let own: Vec<RangeColumn> = query
+                    .targets
+                    .iter()
+                    .filter(|target| !target.junk)
+                    .filter_map(|target| {
+                        Some(RangeColumn {
+                            name: target.name.clone(),
+                            ty: super::expression::var_type(&target.expr)?,
+                        })
+                    })
+                    .collect();
+                self.set_operation(query, operation, columns.or(Some(&own)));
+            }
             None => {
                 if self.values(query) {
                     return;
@@ -115,16 +126,16 @@ impl<'a> Deparser<'a> {
         }
         if let Some(offset) = &query.offset {
             self.clause("OFFSET ");
-            self.expr(offset, None);
+            self.expr(without_implicit_casts(offset), None);
         }
         if let Some(limit) = &query.limit {
             if query.limit_with_ties {
                 self.clause("FETCH FIRST ");
-                self.expr(limit, None);
+                self.expr(without_implicit_casts(limit), None);
                 self.push(" ROWS WITH TIES");
             } else {
                 self.clause("LIMIT ");
-                self.expr(limit, None);
+                self.expr(without_implicit_casts(limit), None);
             }
         }
         for mark in &query.row_marks {
@@ -245,6 +256,7 @@ impl<'a> Deparser<'a> {
                 columns.and_then(|columns| columns.get(index)).map_or(&target.name, |column| &column.name);
             let own_name = match &target.expr {
                 Expr::Var(var) => self.var_column(var),
+                _ if !self.names_visible => Some("?column?".to_owned()),
                 _ => None,
             };
             if own_name.as_deref() != Some(&**name) {
@@ -381,7 +393,7 @@ impl<'a> Deparser<'a> {
             }
             RangeTableKind::Subquery { query, .. } => {
                 self.push("(");
-                self.subquery(query);
+                self.subquery(query, true);
                 self.push(")");
                 let own = query.targets.iter().filter(|target| !target.junk).map(|target| &target.name);
                 if !own.eq(entry.columns.iter().map(|column| &column.name)) {
@@ -484,8 +496,9 @@ impl<'a> Deparser<'a> {
         }
     }
 
-    /// A bare constant would be read as a column's position: it gets a cast.
-    fn clause_expression(&mut self, expr: &'a Expr) {
+    /// A bare constant would be read as a column's position, a bare name as an output column's: a cast and parentheses tell
+    /// that it is an expression.
+    pub(super) fn clause_expression(&mut self, expr: &'a Expr) {
         match expr {
             Expr::Const { value, ty, .. } => {
                 self.constant(value, *ty, false);
@@ -493,9 +506,16 @@ impl<'a> Deparser<'a> {
                 self.type_name(*ty);
             }
             Expr::Var(_) => self.expr(expr, None),
-            // Anything that begins like a name could be taken for one.
-            Expr::Function(call) if call.form == CallForm::Call => self.expr(expr, None),
-            Expr::Aggregate(_) | Expr::Window(_) => {
+            Expr::Function(_)
+            | Expr::Aggregate(_)
+            | Expr::Window(_)
+            | Expr::Relabel { .. }
+            | Expr::CoerceViaIo { .. } => {
+                self.push("(");
+                self.expr(expr, None);
+                self.push(")");
+            }
+            _ if self.pretty() => {
                 self.push("(");
                 self.expr(expr, None);
                 self.push(")");
@@ -574,11 +594,11 @@ impl<'a> Deparser<'a> {
             FrameBound::CurrentRow => self.push("CURRENT ROW"),
             FrameBound::UnboundedFollowing => self.push("UNBOUNDED FOLLOWING"),
             FrameBound::Preceding(offset) => {
-                self.expr(offset, None);
+                self.expr(without_implicit_casts(offset), None);
                 self.push(" PRECEDING");
             }
             FrameBound::Following(offset) => {
-                self.expr(offset, None);
+                self.expr(without_implicit_casts(offset), None);
                 self.push(" FOLLOWING");
             }
         }
@@ -586,7 +606,12 @@ impl<'a> Deparser<'a> {
 
     // Set operations.
 
-    fn set_operation(&mut self, query: &'a Query, operation: &'a SetOperation) {
+    fn set_operation(
+        &mut self,
+        query: &'a Query,
+        operation: &'a SetOperation,
+        columns: Option<&[RangeColumn]>,
+    ) {
         match operation {
             SetOperation::Leaf(range) => {
                 let entry = query.range_table.get(*range);
@@ -600,12 +625,12 @@ impl<'a> Deparser<'a> {
                     || query.offset.is_some()
                     || !query.row_marks.is_empty()
                     || query.set_operation.is_some();
-                self.optional_parentheses(parentheses, |this| this.query(query, None));
+                self.optional_parentheses(parentheses, |this| this.query(query, columns));
             }
             SetOperation::Node { operation, all, left, right, .. } => {
                 let same = |side: &SetOperation| matches!(side, SetOperation::Node { operation: inner, all: inner_all, .. } if inner == operation && inner_all == all);
                 let nested_left = matches!(**left, SetOperation::Node { .. }) && !same(left);
-                self.optional_parentheses(nested_left, |this| this.set_operation(query, left));
+                self.optional_parentheses(nested_left, |this| this.set_operation(query, left, columns));
                 self.new_line(0);
                 self.push(match operation {
                     SetOperator::Union => "UNION ",
@@ -617,10 +642,10 @@ impl<'a> Deparser<'a> {
                 }
                 let nested_right = matches!(**right, SetOperation::Node { .. });
                 if nested_right {
-                    self.optional_parentheses(true, |this| this.set_operation(query, right));
+                    self.optional_parentheses(true, |this| this.set_operation(query, right, columns));
                 } else {
                     self.new_line(1);
-                    self.set_operation(query, right);
+                    self.set_operation(query, right, columns);
                 }
             }
         }
@@ -632,8 +657,8 @@ impl<'a> Deparser<'a> {
         }
         let outer = self.indent;
         self.push("(");
-        self.indent += 10;
-        self.new_line(0);
+        self.indent += 8;
+        self.new_line(1);
         body(self);
         self.indent = outer;
         self.new_line(0);
@@ -811,5 +836,17 @@ fn clause_indent(word: &str) -> usize {
         "ORDER BY" => 2,
         "LIMIT" | "OFFSET" | "FETCH FIRST" => 1,
         _ => 1,
+    }
+}
+
+/// An expression as it was written where the clause itself asks for a type.
+pub(super) fn without_implicit_casts(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Function(call) if call.form == CallForm::ImplicitCast => {
+            call.args.first().map_or(expr, without_implicit_casts)
+        }
+        Expr::Relabel { arg, form: CallForm::ImplicitCast, .. }
+        | Expr::CoerceViaIo { arg, form: CallForm::ImplicitCast, .. } => without_implicit_casts(arg),
+        _ => expr,
     }
 }
