@@ -52,6 +52,9 @@ pub trait FunctionRunner {
         args: &[Datum],
         info: &CallInfo<'_>,
     ) -> Result<Box<dyn RowStream>>;
+    /// Rows of a system catalog or system view that the cluster or the session keeps (pg_database, pg_authid,
+    /// pg_stat_activity, pg_settings, ...); `None`: the catalog has them.
+    fn system_rows(&self, cx: &ExecContext<'_>, relation: cairn_types::Oid) -> Result<Option<Vec<Arc<[Datum]>>>>;
     /// Row key of the current row of an open cursor over the table (`where current of name`), if the cursor is
     /// positioned on one of its rows.
     fn cursor_position(&self, cursor: &str, table: cairn_types::Oid) -> Result<Option<Vec<u8>>>;
@@ -66,6 +69,8 @@ pub struct Frame {
     pub snapshot: Snapshot,
     pub subplans: Vec<SubPlanState>,
     pub ctes: Vec<CteState>,
+    /// Rows of the last round of each WITH RECURSIVE.
+    pub working_tables: Vec<Arc<Vec<Row>>>,
     /// Rows inserted, updated, deleted by the statement's own ModifyTable (not those of its WITH queries).
     pub processed: u64,
     pub instrument: Option<Box<Instrument>>,
@@ -89,6 +94,7 @@ impl Frame {
             snapshot,
             subplans,
             ctes,
+            working_tables: Vec::new(),
             processed: 0,
             instrument: None,
             extensions: Vec::new(),

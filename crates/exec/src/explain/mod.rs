@@ -9,6 +9,15 @@ pub struct Properties {
     pub target: String,
     /// Further lines, in order.
     pub lines: Vec<(String, Value)>,
+    /// `Rows Removed by Filter` is of interest.
+    pub filtered: bool,
+    /// `Rows Removed by Join Filter` is of interest.
+    pub join_filtered: bool,
+    /// What the text format prints instead of `node_type`.
+    pub text_type: Option<String>,
+    /// The node is none of PostgreSQL's: its child is shown in its place.
+    pub transparent: bool,
+    pub sort_method: Option<&'static str>,
 }
 
 /// A property's value.

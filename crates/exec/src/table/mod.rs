@@ -12,6 +12,7 @@
 //! Key columns are encoded as `cairn_types::key` says, so entries lie in the index's order and no key is a prefix of
 //! another. With NULLS NOT DISTINCT a null counts as a value: the entry is of the first form.
 
+pub mod bounds;
 mod layout;
 
 pub use layout::{IndexLayout, TableLayout, key_order, storage_prefix, storage_range};

@@ -1,0 +1,391 @@
+//! Grouping and aggregates: one group, groups in input order, hashed groups, grouping sets.
+
+use std::sync::Arc;
+
+use cairn_functions::{Accumulator, Aggregate, Call};
+use cairn_types::compare::compare_ordered;
+use cairn_types::key::ColumnOrder;
+use cairn_types::{CallInfo, Datum, Oid, Result, Row};
+
+use super::simple_scans::passes;
+use crate::context::{ExecContext, Frame};
+use crate::explain::{Properties, Value};
+use crate::expr::{Code, eval_all};
+use crate::hash::{RowIndex, rows_equal};
+use crate::node::{Node, Operator};
+
+/// One aggregate call.
+#[derive(Clone, Debug)]
+pub struct AggregateSpec {
+    pub aggregate: Arc<dyn Aggregate>,
+    pub args: Vec<Code>,
+    pub direct: Vec<Code>,
+    pub filter: Option<Code>,
+    /// DISTINCT: equal argument lists count once.
+    pub distinct: bool,
+    /// ORDER BY: what to sort by, beside the arguments.
+    pub order: Vec<(Code, ColumnOrder)>,
+    pub blank_padded: Vec<bool>,
+    pub arg_types: Box<[Oid]>,
+    pub result_type: Oid,
+    pub collation: Oid,
+    pub variadic: bool,
+}
+
+impl AggregateSpec {
+    pub fn info(&self) -> CallInfo<'_> {
+        CallInfo {
+            arg_types: &self.arg_types,
+            result_type: self.result_type,
+            collation: self.collation,
+            columns: &[],
+            variadic: self.variadic,
+        }
+    }
+
+    pub fn start(&self) -> Running {
+        let buffered = self.distinct || !self.order.is_empty();
+        Running { accumulator: self.aggregate.new_state(), buffer: buffered.then(Vec::new) }
+    }
+}
+
+/// One aggregate of one group.
+pub struct Running {
+    accumulator: Box<dyn Accumulator>,
+    /// Rows of arguments and sort columns that wait to be sorted or made distinct.
+    buffer: Option<Vec<Row>>,
+}
+
+impl Running {
+    /// Takes the current row.
+    pub fn take(&mut self, spec: &AggregateSpec, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<()> {
+        if let Some(filter) = &spec.filter
+            && !filter.holds(cx, frame)?
+        {
+            return Ok(());
+        }
+        let args = eval_all(&spec.args, cx, frame)?;
+        match &mut self.buffer {
+            None => self.accumulator.accumulate(&Call { env: cx.env, info: spec.info() }, &args),
+            Some(buffer) => {
+                let mut row = args.into_vec();
+                for (code, _) in &spec.order {
+                    let value = code.eval(cx, frame)?;
+                    row.push(value);
+                }
+                buffer.push(row);
+                Ok(())
+            }
+        }
+    }
+
+    /// The result so far.
+    pub fn finish(&mut self, spec: &AggregateSpec, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<Datum> {
+        let call = Call { env: cx.env, info: spec.info() };
+        if let Some(mut rows) = self.buffer.take() {
+            let width = spec.args.len();
+            if spec.order.is_empty() {
+                // DISTINCT alone sorts by the arguments.
+                rows.sort_by(|a, b| {
+                    a.iter()
+                        .zip(b)
+                        .enumerate()
+                        .map(|(index, (a, b))| {
+                            let blank_padded = spec.blank_padded.get(index).copied().unwrap_or(false);
+                            compare_ordered(a, b, ColumnOrder { blank_padded, ..ColumnOrder::ASC })
+                        })
+                        .find(|ordering| ordering.is_ne())
+                        .unwrap_or(std::cmp::Ordering::Equal)
+                });
+            } else {
+                rows.sort_by(|a, b| {
+                    spec.order
+                        .iter()
+                        .enumerate()
+                        .map(|(index, (_, order))| compare_ordered(&a[width + index], &b[width + index], *order))
+                        .find(|ordering| ordering.is_ne())
+                        .unwrap_or(std::cmp::Ordering::Equal)
+                });
+            }
+            let mut last: Option<&[Datum]> = None;
+            for row in &rows {
+                frame.tick(cx)?;
+                let args = &row[..width];
+                if spec.distinct && last.is_some_and(|last| rows_equal(last, args, &spec.blank_padded)) {
+                    continue;
+                }
+                self.accumulator.accumulate(&call, args)?;
+                last = Some(args);
+            }
+        }
+        let direct = eval_all(&spec.direct, cx, frame)?;
+        self.accumulator.finish(&call, &direct)
+    }
+
+    pub fn heap_bytes(&self) -> usize {
+        self.accumulator.heap_bytes() + 64
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strategy {
+    /// No GROUP BY: one group, even without rows.
+    Plain,
+    /// The input comes in order of the group columns.
+    Sorted,
+    Hashed,
+}
+
+#[derive(Debug)]
+pub struct Aggregation {
+    pub strategy: Strategy,
+    pub keys: Vec<Code>,
+    pub blank_padded: Vec<bool>,
+    /// Where each key goes.
+    pub key_registers: Vec<usize>,
+    /// Registers below that keep the value of the group's first row (columns that the keys determine), and where they go.
+    pub carried: Vec<(usize, usize)>,
+    pub aggregates: Vec<AggregateSpec>,
+    pub aggregate_registers: Vec<usize>,
+    /// Grouping sets as positions in `keys`; empty for a plain GROUP BY.
+    pub sets: Vec<Vec<usize>>,
+    /// Register for the number of the set.
+    pub set_register: Option<usize>,
+    /// HAVING.
+    pub filter: Option<Code>,
+    pub key_texts: Vec<String>,
+    pub filter_text: String,
+}
+
+struct Group {
+    carried: Row,
+    running: Vec<Running>,
+}
+
+struct AggregationState {
+    plan: Arc<Aggregation>,
+    number: usize,
+    child: Box<dyn Node>,
+    child_done: bool,
+    /// Hashed: one table for each grouping set.
+    tables: Vec<(RowIndex, Vec<Group>)>,
+    filled: bool,
+    /// Next group to return: table and number.
+    at: (usize, usize),
+    /// Sorted: the group that is being collected, and its key.
+    current: Option<(Row, Group)>,
+}
+
+impl Operator for Aggregation {
+    fn start(self: Arc<Self>, number: usize, children: Vec<Box<dyn Node>>) -> Box<dyn Node> {
+        match children.into_iter().next() {
+            Some(child) => Box::new(AggregationState {
+                plan: self,
+                number,
+                child,
+                child_done: false,
+                tables: Vec::new(),
+                filled: false,
+                at: (0, 0),
+                current: None,
+            }),
+            None => super::append::empty(),
+        }
+    }
+
+    fn explain(&self, properties: &mut Properties) {
+        properties.node_type = "Aggregate".into();
+        let (text, strategy) = match self.strategy {
+            Strategy::Plain => ("Aggregate", "Plain"),
+            Strategy::Sorted => ("GroupAggregate", "Sorted"),
+            Strategy::Hashed if self.sets.is_empty() => ("HashAggregate", "Hashed"),
+            Strategy::Hashed => ("MixedAggregate", "Mixed"),
+        };
+        if self.aggregates.is_empty() && self.strategy == Strategy::Sorted {
+            properties.text_type = Some("Group".into());
+        } else {
+            properties.text_type = Some(text.into());
+        }
+        properties.line("Strategy", Value::Hidden(strategy.into()));
+        if !self.key_texts.is_empty() {
+            properties.line("Group Key", Value::List(self.key_texts.clone()));
+        }
+        properties.condition("Filter", &self.filter_text);
+        properties.filtered = !self.filter_text.is_empty();
+    }
+}
+
+impl Aggregation {
+    fn new_group(&self, frame: &Frame) -> Group {
+        Group {
+            carried: self.carried.iter().map(|(from, _)| frame.registers[*from].clone()).collect(),
+            running: self.aggregates.iter().map(AggregateSpec::start).collect(),
+        }
+    }
+
+    fn advance(&self, group: &mut Group, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<()> {
+        for (running, spec) in group.running.iter_mut().zip(&self.aggregates) {
+            running.take(spec, cx, frame)?;
+        }
+        Ok(())
+    }
+
+    /// Puts a finished group into the registers; true if HAVING accepts it.
+    fn emit(
+        &self,
+        number: usize,
+        key: &[Datum],
+        group: &mut Group,
+        cx: &ExecContext<'_>,
+        frame: &mut Frame,
+    ) -> Result<bool> {
+        let mut results = Row::with_capacity(group.running.len());
+        for (running, spec) in group.running.iter_mut().zip(&self.aggregates) {
+            results.push(running.finish(spec, cx, frame)?);
+        }
+        frame.restore(&self.key_registers, key);
+        for ((_, to), value) in self.carried.iter().zip(std::mem::take(&mut group.carried)) {
+            frame.registers[*to] = value;
+        }
+        frame.restore_owned(&self.aggregate_registers, results);
+        passes(&self.filter, number, cx, frame)
+    }
+}
+
+impl AggregationState {
+    fn fill_tables(&mut self, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<()> {
+        let plan = Arc::clone(&self.plan);
+        let sets = plan.sets.len().max(1);
+        self.tables = (0..sets).map(|_| (RowIndex::new(&plan.blank_padded), Vec::new())).collect();
+        while self.child.next(cx, frame)? {
+            frame.tick(cx)?;
+            let key = eval_all(&plan.keys, cx, frame)?;
+            for (set, (index, groups)) in self.tables.iter_mut().enumerate() {
+                let number = match plan.sets.get(set) {
+                    None => index.insert(&key),
+                    Some(columns) => {
+                        let mut partial = vec![Datum::Null; key.len()];
+                        for column in columns {
+                            partial[*column].clone_from(&key[*column]);
+                        }
+                        index.insert(&partial)
+                    }
+                };
+                if number.1 {
+                    groups.push(plan.new_group(frame));
+                }
+                plan.advance(&mut groups[number.0], cx, frame)?;
+            }
+        }
+        // The grand total is there without rows, too.
+        for (set, (index, groups)) in self.tables.iter_mut().enumerate() {
+            if plan.sets.get(set).is_some_and(Vec::is_empty) && groups.is_empty() {
+                index.insert(&vec![Datum::Null; plan.keys.len()]);
+                let mut group = plan.new_group(frame);
+                group.carried = vec![Datum::Null; plan.carried.len()];
+                groups.push(group);
+            }
+        }
+        let bytes: usize = self
+            .tables
+            .iter()
+            .map(|(index, groups)| {
+                index.bytes()
+                    + groups.iter().flat_map(|group| &group.running).map(Running::heap_bytes).sum::<usize>()
+            })
+            .sum();
+        crate::instrument::count(frame, self.number, |counters| {
+            counters.memory_bytes = counters.memory_bytes.max(bytes as u64);
+        });
+        Ok(())
+    }
+
+    fn next_hashed(&mut self, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<bool> {
+        let plan = Arc::clone(&self.plan);
+        if !self.filled {
+            self.filled = true;
+            self.fill_tables(cx, frame)?;
+        }
+        while let Some((index, groups)) = self.tables.get_mut(self.at.0) {
+            let Some(group) = groups.get_mut(self.at.1) else {
+                self.at = (self.at.0 + 1, 0);
+                continue;
+            };
+            let number = self.at.1;
+            self.at.1 += 1;
+            if let Some(register) = plan.set_register {
+                frame.registers[register] = Datum::Int4(self.at.0 as i32);
+            }
+            if plan.emit(self.number, &index.rows()[number], group, cx, frame)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn next_plain(&mut self, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<bool> {
+        if self.child_done {
+            return Ok(false);
+        }
+        self.child_done = true;
+        let plan = Arc::clone(&self.plan);
+        let mut group = plan.new_group(frame);
+        while self.child.next(cx, frame)? {
+            frame.tick(cx)?;
+            plan.advance(&mut group, cx, frame)?;
+        }
+        plan.emit(self.number, &[], &mut group, cx, frame)
+    }
+
+    fn next_sorted(&mut self, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<bool> {
+        let plan = Arc::clone(&self.plan);
+        loop {
+            let mut finished = None;
+            while !self.child_done {
+                if !self.child.next(cx, frame)? {
+                    self.child_done = true;
+                    break;
+                }
+                frame.tick(cx)?;
+                let key = eval_all(&plan.keys, cx, frame)?;
+                match &mut self.current {
+                    Some((current, group)) if rows_equal(current, &key, &plan.blank_padded) => {
+                        plan.advance(group, cx, frame)?;
+                    }
+                    current => {
+                        let mut group = plan.new_group(frame);
+                        plan.advance(&mut group, cx, frame)?;
+                        finished = current.replace((key.into_vec(), group));
+                        if finished.is_some() {
+                            break;
+                        }
+                    }
+                }
+            }
+            let Some((key, mut group)) = finished.or_else(|| self.current.take()) else { return Ok(false) };
+            // The child's registers are not needed any more: its next row overwrites them anyway.
+            if plan.emit(self.number, &key, &mut group, cx, frame)? {
+                return Ok(true);
+            }
+        }
+    }
+}
+
+impl Node for AggregationState {
+    fn next(&mut self, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<bool> {
+        match self.plan.strategy {
+            Strategy::Plain => self.next_plain(cx, frame),
+            Strategy::Sorted => self.next_sorted(cx, frame),
+            Strategy::Hashed => self.next_hashed(cx, frame),
+        }
+    }
+
+    fn rescan(&mut self, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<()> {
+        self.child_done = false;
+        self.filled = false;
+        self.tables.clear();
+        self.at = (0, 0);
+        self.current = None;
+        self.child.rescan(cx, frame)
+    }
+}

@@ -1,0 +1,219 @@
+//! Reading a table: by key order, by ranges of the primary key, through a secondary index, or one row by its key.
+
+use std::sync::Arc;
+
+use cairn_txn::{Cursor, Direction, KeyRange};
+use cairn_types::{Datum, Result};
+
+use crate::context::{ExecContext, Frame};
+use crate::error::TxnResultExt;
+use crate::explain::{Properties, Value};
+use crate::expr::Code;
+use crate::instrument::count;
+use crate::node::{Node, Operator};
+use crate::table::bounds::Bounds;
+use crate::table::{IndexLayout, TableLayout, storage_prefix};
+
+#[derive(Debug)]
+pub struct TableScan {
+    pub layout: Arc<TableLayout>,
+    /// A secondary index; `None`: the table's own keys.
+    pub index: Option<IndexLayout>,
+    pub bounds: Bounds,
+    /// The bounds name one primary key: read by get.
+    pub point: bool,
+    pub direction: Direction,
+    /// Register of column 1.
+    pub first: usize,
+    /// Column indexes to decode, ascending.
+    pub wanted: Vec<usize>,
+    pub key: Option<usize>,
+    pub tid: Option<usize>,
+    pub filter: Option<Code>,
+    pub alias: String,
+    /// Texts for EXPLAIN.
+    pub index_condition: String,
+    pub filter_text: String,
+}
+
+impl TableScan {
+    /// Puts a stored row into the registers. True if the filter accepts it.
+    #[inline]
+    fn accept(&self, number: usize, key: &[u8], row: &[u8], cx: &ExecContext<'_>, frame: &mut Frame) -> Result<bool> {
+        let columns = self.layout.kinds.len();
+        self.layout.decode(row, &self.wanted, &mut frame.registers[self.first..self.first + columns])?;
+        if let Some(register) = self.key {
+            frame.registers[register] = Datum::Bytea(key.into());
+        }
+        if let Some(register) = self.tid {
+            frame.registers[register] = Datum::Tid(TableLayout::hidden_number(key)?);
+        }
+        let Some(filter) = &self.filter else { return Ok(true) };
+        let accepted = filter.holds(cx, frame)?;
+        if !accepted {
+            count(frame, number, |counters| counters.removed_by_filter += 1);
+        }
+        Ok(accepted)
+    }
+}
+
+impl Operator for TableScan {
+    fn start(self: Arc<Self>, number: usize, _: Vec<Box<dyn Node>>) -> Box<dyn Node> {
+        if self.point {
+            Box::new(PointState { plan: self, number, key: Vec::with_capacity(32), done: false })
+        } else {
+            Box::new(ScanState { plan: self, number, cursor: None, ranges: Vec::new(), state: Progress::Fresh, key: Vec::new() })
+        }
+    }
+
+    fn explain(&self, properties: &mut Properties) {
+        let relation = &self.layout.relation;
+        let index = match &self.index {
+            Some(index) => Some(index.index.name.to_string()),
+            None if self.bounds.columns.is_empty() && self.direction == Direction::Forward && !self.ordered() => None,
+            None => relation.primary_key.as_ref().map(|key| key.name.to_string()),
+        };
+        let name = if *self.alias == *relation.name {
+            relation.name.to_string()
+        } else {
+            format!("{} {}", relation.name, self.alias)
+        };
+        let backward = self.direction == Direction::Backward;
+        match index {
+            Some(index) => {
+                properties.node_type = "Index Scan".into();
+                let direction = if backward { " Backward" } else { "" };
+                properties.target = format!("{direction} using {index} on {name}");
+                properties.line("Scan Direction", Value::Hidden(if backward { "Backward" } else { "Forward" }.into()));
+                properties.line("Index Name", Value::Hidden(index));
+            }
+            None => {
+                properties.node_type = "Seq Scan".into();
+                properties.target = format!(" on {name}");
+            }
+        }
+        properties.line("Relation Name", Value::Hidden(relation.name.to_string()));
+        properties.line("Alias", Value::Hidden(self.alias.clone()));
+        properties.condition("Index Cond", &self.index_condition);
+        properties.condition("Filter", &self.filter_text);
+        properties.filtered = !self.filter_text.is_empty();
+    }
+}
+
+impl TableScan {
+    /// Whether the planner chose the primary key for its order.
+    fn ordered(&self) -> bool {
+        !self.index_condition.is_empty()
+    }
+}
+
+/// One row by its whole key.
+struct PointState {
+    plan: Arc<TableScan>,
+    number: usize,
+    key: Vec<u8>,
+    done: bool,
+}
+
+impl Node for PointState {
+    fn next(&mut self, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<bool> {
+        if self.done {
+            return Ok(false);
+        }
+        self.done = true;
+        self.key.clear();
+        self.key.extend_from_slice(&self.plan.layout.relation.storage.to_be_bytes());
+        if !self.plan.bounds.point(cx, frame, &mut self.key)? {
+            return Ok(false);
+        }
+        match cx.txn.get(&frame.snapshot, &self.key).sql()? {
+            Some(row) => self.plan.accept(self.number, &self.key, &row, cx, frame),
+            None => Ok(false),
+        }
+    }
+
+    fn rescan(&mut self, _: &ExecContext<'_>, _: &mut Frame) -> Result<()> {
+        self.done = false;
+        Ok(())
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    Fresh,
+    Running,
+    Done,
+}
+
+struct ScanState {
+    plan: Arc<TableScan>,
+    number: usize,
+    cursor: Option<Box<dyn Cursor>>,
+    /// Still to come, the next one last.
+    ranges: Vec<KeyRange>,
+    state: Progress,
+    key: Vec<u8>,
+}
+
+impl ScanState {
+    fn open_next(&mut self, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<bool> {
+        let Some(range) = self.ranges.pop() else { return Ok(false) };
+        match &mut self.cursor {
+            Some(cursor) => cursor.reset(range).sql()?,
+            None => self.cursor = Some(cx.txn.scan(&frame.snapshot, range, self.plan.direction).sql()?),
+        }
+        Ok(true)
+    }
+}
+
+impl Node for ScanState {
+    fn next(&mut self, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<bool> {
+        if self.state == Progress::Done {
+            return Ok(false);
+        }
+        let plan = Arc::clone(&self.plan);
+        if self.state == Progress::Fresh {
+            let storage = plan.index.as_ref().map_or(plan.layout.relation.storage, |index| index.index.storage);
+            self.ranges = plan.bounds.ranges(&storage_prefix(storage), cx, frame)?;
+            if plan.direction == Direction::Forward {
+                self.ranges.reverse();
+            }
+            self.state = Progress::Running;
+            if !self.open_next(cx, frame)? {
+                self.state = Progress::Done;
+                return Ok(false);
+            }
+        }
+        loop {
+            frame.tick(cx)?;
+            let Some(cursor) = &mut self.cursor else { return Ok(false) };
+            let accepted = match cursor.next().sql()? {
+                None => {
+                    if self.open_next(cx, frame)? {
+                        continue;
+                    }
+                    self.state = Progress::Done;
+                    return Ok(false);
+                }
+                Some((key, value)) => match &plan.index {
+                    None => plan.accept(self.number, key, value, cx, frame)?,
+                    Some(_) => {
+                        plan.layout.key_from_suffix(IndexLayout::suffix(key, value)?, &mut self.key);
+                        match cx.txn.get(&frame.snapshot, &self.key).sql()? {
+                            Some(row) => plan.accept(self.number, &self.key, &row, cx, frame)?,
+                            None => false,
+                        }
+                    }
+                },
+            };
+            if accepted {
+                return Ok(true);
+            }
+        }
+    }
+
+    fn rescan(&mut self, _: &ExecContext<'_>, _: &mut Frame) -> Result<()> {
+        self.state = Progress::Fresh;
+        Ok(())
+    }
+}
