@@ -31,6 +31,8 @@ pub struct TableScan {
     pub tid: Option<usize>,
     pub filter: Option<Code>,
     pub alias: String,
+    /// The key is used for its order or its bounds: shown as an index scan.
+    pub by_index: bool,
     /// Texts for EXPLAIN.
     pub index_condition: String,
     pub filter_text: String,
@@ -70,7 +72,7 @@ impl Operator for TableScan {
         let relation = &self.layout.relation;
         let index = match &self.index {
             Some(index) => Some(index.index.name.to_string()),
-            None if self.bounds.columns.is_empty() && self.direction == Direction::Forward && !self.ordered() => None,
+            None if !self.by_index => None,
             None => relation.primary_key.as_ref().map(|key| key.name.to_string()),
         };
         let name = if *self.alias == *relation.name {
@@ -97,13 +99,6 @@ impl Operator for TableScan {
         properties.condition("Index Cond", &self.index_condition);
         properties.condition("Filter", &self.filter_text);
         properties.filtered = !self.filter_text.is_empty();
-    }
-}
-
-impl TableScan {
-    /// Whether the planner chose the primary key for its order.
-    fn ordered(&self) -> bool {
-        !self.index_condition.is_empty()
     }
 }
 

@@ -1,0 +1,278 @@
+//! Candidate ways to compute a part of FROM, compared by cost and turned into plan nodes once the choice is made.
+
+use std::rc::Rc;
+
+use cairn_analyze::query::Expr;
+use cairn_types::Result;
+
+use super::Planner;
+use super::access::TableAccess;
+use super::conditions::{RelSet, conjuncts};
+use super::prepare::conjunction;
+use crate::expr::Code;
+use crate::node::PlanTree;
+use crate::nodes::append::Project;
+use crate::nodes::cte::Materialize;
+use crate::nodes::distinct::Distinct;
+use crate::nodes::join::{HashJoin, HashNode, JoinType, NestedLoop};
+use crate::nodes::simple_scans::ResultNode;
+
+/// One column of an order: entry, attribute (or a key expression of an index).
+#[derive(Clone, Debug)]
+pub struct OrderKey {
+    pub expr: Expr,
+    pub descending: bool,
+    pub nulls_first: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct Path {
+    pub kind: PathKind,
+    /// Entries that it joins.
+    pub rels: RelSet,
+    /// Entries whose rows must be there already (nested loop around).
+    pub params: RelSet,
+    pub rows: f64,
+    pub startup_cost: f64,
+    pub total_cost: f64,
+    pub order: Vec<OrderKey>,
+}
+
+#[derive(Clone, Debug)]
+pub enum PathKind {
+    Table(Rc<TableAccess>),
+    /// Planned already; further conditions are put on top.
+    Built(Rc<PlanTree>, Vec<Expr>),
+    /// No entry at all: one row.
+    One,
+    Nested(Rc<JoinPath>),
+    Hash(Rc<JoinPath>),
+    Materialize(Rc<Path>),
+    /// Only if conditions hold that do not depend on its rows.
+    OneTime(Rc<Path>, Vec<Expr>),
+    /// Rows that differ in these expressions.
+    Unique(Rc<Path>, Vec<Expr>),
+}
+
+#[derive(Clone, Debug)]
+pub struct JoinPath {
+    pub kind: JoinType,
+    pub outer: Path,
+    pub inner: Path,
+    /// Hash join: pairs of outer and inner expression, with the condition that they come from.
+    pub keys: Vec<(Expr, Expr, Expr)>,
+    /// Conditions of the join itself.
+    pub conditions: Vec<Expr>,
+    /// Conditions on joined rows (outer joins only; elsewhere they are join conditions).
+    pub filter: Vec<Expr>,
+}
+
+impl Path {
+    pub fn one() -> Path {
+        Path {
+            kind: PathKind::One,
+            rels: RelSet::EMPTY,
+            params: RelSet::EMPTY,
+            rows: 1.0,
+            startup_cost: 0.0,
+            total_cost: 0.01,
+            order: Vec::new(),
+        }
+    }
+
+    /// Cost of the first `fraction` of the rows.
+    pub fn fractional_cost(&self, fraction: f64) -> f64 {
+        self.startup_cost + fraction.clamp(0.0, 1.0) * (self.total_cost - self.startup_cost)
+    }
+}
+
+impl Planner<'_> {
+    /// The conjunction of some conditions, compiled, and its text if that is wanted.
+    pub fn compile_conditions(&mut self, conditions: &[Expr]) -> Result<(Option<Code>, String)> {
+        let Some(expr) = conjunction(conditions.to_vec()) else { return Ok((None, String::new())) };
+        let code = self.compile(&expr)?;
+        let text = self.text(&expr);
+        Ok((Some(code), text))
+    }
+
+    /// The text of an expression of the current level, if the plan will be shown.
+    pub fn text(&self, expr: &Expr) -> String {
+        if !self.cx.explain {
+            return String::new();
+        }
+        let queries: Vec<&cairn_analyze::query::Query> = self.levels.iter().map(|level| &*level.query).collect();
+        let entries = self.level().query.range_table.iter().filter(|entry| entry.in_from).count();
+        self.cx.expressions.deparse(expr, &queries, entries > 1)
+    }
+
+    /// The registers of the entries of a set, as far as they are scanned.
+    pub fn registers_of(&self, set: RelSet) -> Vec<usize> {
+        set.iter().filter_map(|range| self.level().rels.get(range)).flat_map(|rel| rel.registers()).collect()
+    }
+
+    /// Turns the chosen path into nodes.
+    pub fn build(&mut self, path: &Path) -> Result<PlanTree> {
+        crate::stack::check()?;
+        let mut tree = match &path.kind {
+            PathKind::One => self.node(
+                ResultNode {
+                    one_time: None,
+                    filter: None,
+                    one_time_text: String::new(),
+                    filter_text: String::new(),
+                },
+                Vec::new(),
+            ),
+            PathKind::Table(access) => self.build_table_access(access)?,
+            PathKind::Built(tree, conditions) => {
+                let tree = (**tree).clone();
+                if conditions.is_empty() {
+                    tree
+                } else {
+                    let (filter, filter_text) = self.compile_conditions(conditions)?;
+                    self.node(Project { computed: Vec::new(), filter, alias: String::new(), filter_text }, vec![tree])
+                }
+            }
+            PathKind::OneTime(child, conditions) => {
+                let child = self.build(child)?;
+                let (one_time, one_time_text) = self.compile_conditions(conditions)?;
+                let operator = ResultNode { one_time, filter: None, one_time_text, filter_text: String::new() };
+                self.node(operator, vec![child])
+            }
+            PathKind::Materialize(child) => {
+                let registers = self.registers_of(child.rels);
+                let child = self.build(child)?;
+                self.node(Materialize { registers }, vec![child])
+            }
+            PathKind::Unique(child, exprs) => {
+                let mut computed = Vec::new();
+                let mut registers = Vec::new();
+                let mut blank_padded = Vec::new();
+                let tree = self.build(child)?;
+                for expr in exprs {
+                    blank_padded
+                        .push(self.catalog().base_type(crate::expr::types::type_of(expr).oid) == cairn_types::types::BPCHAR);
+                    match self.compile(expr)? {
+                        Code::Register(register) => registers.push(register),
+                        code => {
+                            let register = self.register();
+                            computed.push((register, code));
+                            registers.push(register);
+                        }
+                    }
+                }
+                let tree = if computed.is_empty() {
+                    tree
+                } else {
+                    self.node(
+                        Project { computed, filter: None, alias: String::new(), filter_text: String::new() },
+                        vec![tree],
+                    )
+                };
+                let key_texts = exprs.iter().map(|expr| self.text(expr)).filter(|text| !text.is_empty()).collect();
+                self.node(Distinct { registers, blank_padded, sorted: false, key_texts }, vec![tree])
+            }
+            PathKind::Nested(join) => {
+                let outer = self.build(&join.outer)?;
+                let inner = self.build(&join.inner)?;
+                let (condition, condition_text) = self.compile_conditions(&join.conditions)?;
+                let (filter, filter_text) = self.compile_conditions(&join.filter)?;
+                let inner_registers = self.registers_of(join.inner.rels);
+                self.node(
+                    NestedLoop {
+                        kind: join.kind,
+                        condition,
+                        filter,
+                        inner_registers,
+                        inner_unique: false,
+                        condition_text,
+                        filter_text,
+                    },
+                    vec![outer, inner],
+                )
+            }
+            PathKind::Hash(join) => self.build_hash(join)?,
+        };
+        tree.rows = path.rows;
+        tree.startup_cost = path.startup_cost;
+        tree.total_cost = path.total_cost;
+        tree.width = self.width_of(path.rels);
+        Ok(tree)
+    }
+
+    fn build_hash(&mut self, join: &JoinPath) -> Result<PlanTree> {
+        let outer = self.build(&join.outer)?;
+        let inner = self.build(&join.inner)?;
+        let hash = self.node(HashNode, vec![inner]);
+        let mut outer_keys = Vec::new();
+        let mut inner_keys = Vec::new();
+        let mut blank_padded = Vec::new();
+        let mut key_conditions = Vec::new();
+        for (outer, inner, condition) in &join.keys {
+            blank_padded.push(
+                self.catalog().base_type(crate::expr::types::type_of(outer).oid) == cairn_types::types::BPCHAR,
+            );
+            outer_keys.push(self.compile(outer)?);
+            inner_keys.push(self.compile(inner)?);
+            conjuncts(condition.clone(), &mut key_conditions);
+        }
+        let (condition, condition_text) = self.compile_conditions(&join.conditions)?;
+        let (filter, filter_text) = self.compile_conditions(&join.filter)?;
+        let hash_text = conjunction(key_conditions).map_or(String::new(), |expr| self.text(&expr));
+        // In a correlated subquery the inner side may change with the outer row.
+        let keep_table = join.inner.params.is_empty() && !self.level().correlated;
+        let operator = HashJoin {
+            kind: join.kind,
+            outer_keys,
+            inner_keys,
+            blank_padded,
+            condition,
+            filter,
+            outer_registers: self.registers_of(join.outer.rels),
+            inner_registers: self.registers_of(join.inner.rels),
+            keep_table,
+            hash_text,
+            condition_text,
+            filter_text,
+        };
+        Ok(self.node(operator, vec![outer, hash]))
+    }
+
+    /// Bytes of a row of these entries, as far as columns are used.
+    pub fn width_of(&self, set: RelSet) -> u32 {
+        let mut width = 0;
+        for range in set.iter() {
+            let Some(rel) = self.level().rels.get(range) else { continue };
+            let entry = &self.level().query.range_table[range];
+            for attno in &rel.used {
+                let Some(column) = entry.columns.get(*attno as usize - 1) else { continue };
+                width += self.type_width(column.ty);
+            }
+        }
+        width
+    }
+
+    pub fn type_width(&self, ty: cairn_catalog::TypeRef) -> u32 {
+        match self.catalog().type_by_oid(ty.oid).map_or(-1, |object| object.length) {
+            length if length > 0 => length as u32,
+            // varchar(n): as PostgreSQL guesses without statistics.
+            _ if ty.typmod > 4 && ty.oid != cairn_types::types::NUMERIC => ((ty.typmod - 4) as u32 / 2).clamp(4, 1000),
+            _ => 32,
+        }
+    }
+}
+
+/// Stands where a tree was taken out; never run.
+pub(crate) fn placeholder() -> PlanTree {
+    PlanTree {
+        operator: std::sync::Arc::new(HashNode),
+        children: Vec::new(),
+        number: 0,
+        startup_cost: 0.0,
+        total_cost: 0.0,
+        rows: 0.0,
+        width: 0,
+        subplans: Vec::new(),
+        ctes: Vec::new(),
+    }
+}

@@ -1,0 +1,185 @@
+//! Window functions: one sort and one node for each window that is used.
+
+use std::sync::Arc;
+
+use cairn_analyze::query::{AggregateCall, Expr, FrameBound, FrameMode, Query, WindowCall, WindowClause};
+use cairn_types::key::ColumnOrder;
+use cairn_types::{Error, Oid, Result, types};
+
+use super::Planner;
+use super::join::{Wish, is_blank_padded};
+use super::path::OrderKey;
+use super::select::{Stream, target_of};
+use crate::expr::Function;
+use crate::expr::types::type_of;
+use crate::nodes::window::{Edge, WindowAggregation, WindowFunction, WindowKind, WindowSpec};
+use crate::walk;
+
+impl Planner<'_> {
+    pub(crate) fn plan_windows(&mut self, mut stream: Stream, query: &Arc<Query>) -> Result<Stream> {
+        let mut calls: Vec<WindowCall> = Vec::new();
+        for target in &query.targets {
+            collect(&target.expr, &mut calls);
+        }
+        for (number, window) in query.windows.iter().enumerate() {
+            let own: Vec<WindowCall> = calls.iter().filter(|call| call.window == number).cloned().collect();
+            if !own.is_empty() {
+                stream = self.plan_window(stream, query, window, own)?;
+            }
+        }
+        Ok(stream)
+    }
+
+    fn plan_window(
+        &mut self,
+        mut stream: Stream,
+        query: &Query,
+        window: &WindowClause,
+        calls: Vec<WindowCall>,
+    ) -> Result<Stream> {
+        let mut wanted = Vec::new();
+        let mut partition_exprs = Vec::new();
+        let mut order_exprs = Vec::new();
+        let mut orders = Vec::new();
+        for clause in window.partition.iter().chain(&window.order) {
+            let expr = target_of(query, clause)?.expr.clone();
+            wanted.push(OrderKey {
+                expr,
+                descending: clause.descending,
+                nulls_first: clause.nulls_first,
+            });
+        }
+        for clause in &window.partition {
+            partition_exprs.push(target_of(query, clause)?.expr.clone());
+        }
+        for clause in &window.order {
+            let expr = target_of(query, clause)?.expr.clone();
+            orders.push(ColumnOrder {
+                desc: clause.descending,
+                nulls_first: clause.nulls_first,
+                blank_padded: is_blank_padded(self, &expr),
+            });
+            order_exprs.push(expr);
+        }
+        let wish = Wish { order: wanted.clone(), constants: stream.constants.clone(), ..Wish::default() };
+        if !wanted.is_empty() && !self.satisfies(&stream.order, &wish) {
+            stream = self.sort_by(stream, wanted, None)?;
+        }
+        let partition_padded = partition_exprs.iter().map(|expr| is_blank_padded(self, expr)).collect();
+        let partition = self.compile_all(&partition_exprs)?;
+        let order = self.compile_all(&order_exprs)?;
+        let (start, end) = (self.edge(&window.frame.start)?, self.edge(&window.frame.end)?);
+        let (range_add, range_subtract) = if window.frame.mode == FrameMode::Range {
+            self.range_functions(&order_exprs, &window.frame.start, &window.frame.end)?
+        } else {
+            (None, None)
+        };
+        let mut specs = Vec::new();
+        let mut computed = Vec::new();
+        for call in calls {
+            let register = self.register();
+            let kind = if call.aggregate {
+                let aggregate = AggregateCall {
+                    function: call.function,
+                    direct_args: Vec::new(),
+                    args: call.args.clone(),
+                    star: call.star,
+                    distinct: false,
+                    order: Vec::new(),
+                    filter: call.filter.clone(),
+                    variadic: false,
+                    ty: call.ty,
+                    collation: call.collation,
+                    levels_up: 0,
+                    location: call.location,
+                };
+                WindowKind::Aggregate(self.aggregate_spec(&aggregate)?)
+            } else {
+                let proc = self.catalog().proc(call.function);
+                let function = proc.and_then(|proc| WindowFunction::from_source(&proc.source));
+                let Some(function) = function else {
+                    let name = proc.map_or_else(String::new, |proc| proc.name.to_string());
+                    return Err(Error::unsupported(format!("window function {name} is")));
+                };
+                WindowKind::Function { function, args: self.compile_all(&call.args)? }
+            };
+            specs.push(WindowSpec { kind, register });
+            computed.push((Expr::Window(Box::new(call)), register));
+        }
+        let registers = stream.live.clone();
+        stream.live.extend(specs.iter().map(|spec| spec.register));
+        let (rows, total) = (stream.tree.rows, stream.tree.total_cost);
+        let count = specs.len() as f64;
+        stream.tree = self.node(
+            WindowAggregation {
+                registers,
+                partition,
+                partition_padded,
+                order,
+                orders,
+                mode: window.frame.mode,
+                start,
+                end,
+                exclusion: window.frame.exclusion,
+                range_add,
+                range_subtract,
+                specs,
+            },
+            vec![stream.tree],
+        );
+        stream.tree.rows = rows;
+        stream.tree.total_cost = total + rows * 0.01 * count;
+        self.level_mut().stage.computed.extend(computed);
+        Ok(stream)
+    }
+
+    fn edge(&mut self, bound: &FrameBound) -> Result<Edge> {
+        Ok(match bound {
+            FrameBound::UnboundedPreceding | FrameBound::UnboundedFollowing => Edge::Unbounded,
+            FrameBound::CurrentRow => Edge::CurrentRow,
+            FrameBound::Preceding(offset) => Edge::Preceding(self.compile(offset)?),
+            FrameBound::Following(offset) => Edge::Following(self.compile(offset)?),
+        })
+    }
+
+    /// The `+` and `-` that RANGE offsets need: order column with offset.
+    #[expect(clippy::type_complexity, reason = "a pair of optional functions")]
+    fn range_functions(
+        &self,
+        order: &[Expr],
+        start: &FrameBound,
+        end: &FrameBound,
+    ) -> Result<(Option<Box<Function>>, Option<Box<Function>>)> {
+        let offset = [start, end].into_iter().find_map(|bound| match bound {
+            FrameBound::Preceding(offset) | FrameBound::Following(offset) => Some(type_of(offset).oid),
+            _ => None,
+        });
+        let (Some(offset), Some(column)) = (offset, order.first().map(|expr| type_of(expr).oid)) else {
+            return Ok((None, None));
+        };
+        let find = |name: &str| -> Result<Option<Box<Function>>> {
+            let pair = |left: Oid, right: Oid| self.catalog().operator_by(name, left, right).map(Arc::clone);
+            let Some(operator) = pair(column, offset).or_else(|| pair(column, column)) else { return Ok(None) };
+            // date +/- interval gives a timestamp, which no longer compares with the column.
+            if operator.result != column && !(column == types::DATE) {
+                return Ok(None);
+            }
+            let function =
+                self.function(operator.code, vec![operator.left, operator.right], operator.result, 0, false)?;
+            Ok(Some(Box::new(function)))
+        };
+        Ok((find("+")?, find("-")?))
+    }
+}
+
+fn collect(expr: &Expr, calls: &mut Vec<WindowCall>) {
+    if let Expr::Window(call) = expr {
+        if !calls.iter().any(|other| {
+            crate::expr::equal::same(&Expr::Window(Box::new(other.clone())), expr)
+        }) {
+            calls.push((**call).clone());
+        }
+        return;
+    }
+    walk::children(expr, &mut |child| collect(child, calls));
+}
