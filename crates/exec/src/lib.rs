@@ -21,7 +21,6 @@ pub mod planner;
 pub mod stack;
 pub mod subplan;
 pub mod table;
-mod walk;
 
 pub use context::{ExecContext, Frame, FunctionRunner};
 pub use error::{TxnResultExt, row_lock_error, txn_error};

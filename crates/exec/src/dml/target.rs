@@ -24,7 +24,7 @@ use crate::expr::types::type_of;
 use crate::plan::Usage;
 use crate::planner::Planner;
 use crate::table::{IndexLayout, TableLayout};
-use crate::walk;
+use cairn_analyze::walk;
 
 /// The tables that a statement may write.
 #[derive(Debug)]
@@ -214,7 +214,7 @@ impl Targets {
 
 impl Target {
     fn compile(planner: &mut Planner<'_>, relation: &Arc<Relation>, constraints: bool) -> Result<Target> {
-        planner.enter(Arc::new(query_over(relation)))?;
+        planner.enter_as_is(Arc::new(query_over(relation)))?;
         let first = planner.rel(0).first;
         let target = Self::compile_over(planner, relation, first, constraints);
         planner.levels.pop();

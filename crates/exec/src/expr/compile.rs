@@ -56,7 +56,7 @@ impl Planner<'_> {
             Expr::And(args) => Code::And(self.compile_all(args)?.into()),
             Expr::Or(args) => Code::Or(self.compile_all(args)?.into()),
             Expr::Not(arg) => Code::Not(self.boxed(arg)?),
-            Expr::SubLink(_) => return Err(Error::unsupported("subqueries are")),
+            Expr::SubLink(link) => self.compile_sublink(link)?,
             Expr::Aggregate(call) => {
                 // An aggregate of an outer query was computed there, over that query's own expressions.
                 let mut own = (**call).clone();
@@ -505,7 +505,7 @@ fn lower_levels(expr: &mut Expr, delta: u32) {
     if delta == 0 {
         return;
     }
-    crate::walk::deep_mut(expr, 0, &mut |expr, level| {
+    cairn_analyze::walk::deep_mut(expr, 0, &mut |expr, level| {
         if let Expr::Var(var) = expr
             && var.levels_up >= level + delta
         {

@@ -15,7 +15,7 @@ use super::select::{Stream, target_of};
 use crate::expr::equal::{same, same_aggregates};
 use crate::expr::types::type_of;
 use crate::nodes::aggregate::{AggregateSpec, Aggregation, Strategy};
-use crate::walk;
+use cairn_analyze::walk;
 
 impl Planner<'_> {
     /// An aggregate of the catalog, ready to run.

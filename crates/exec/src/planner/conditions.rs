@@ -1,11 +1,11 @@
 //! Conditions as lists of conjuncts, and what they look at.
 
-use cairn_analyze::query::{Expr, JoinKind, Query, RangeTableKind};
+use cairn_analyze::query::{Expr, Query, RangeTableKind};
 use cairn_catalog::Volatility;
 use cairn_types::{Datum, Error, Result};
 
 use super::Planner;
-use crate::walk;
+use cairn_analyze::walk;
 
 /// A set of range table entries of one level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -139,22 +139,6 @@ pub fn has_set_returning(expr: &Expr) -> bool {
         Expr::Operator(call) => call.returns_set,
         _ => false,
     })
-}
-
-/// `not x` without the NOT where that is easy.
-pub fn negated(expr: &Expr) -> Option<&Expr> {
-    match expr {
-        Expr::Not(inner) => Some(inner),
-        _ => None,
-    }
-}
-
-/// Turns RIGHT around.
-pub fn mirrored(kind: JoinKind) -> JoinKind {
-    match kind {
-        JoinKind::Right => JoinKind::Left,
-        other => other,
-    }
 }
 
 impl Planner<'_> {

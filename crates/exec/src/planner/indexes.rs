@@ -12,7 +12,7 @@ use super::conditions::{RelSet, conjuncts, rels};
 use super::estimate::strip;
 use crate::expr::equal::same;
 use crate::expr::types::type_of;
-use crate::walk;
+use cairn_analyze::walk;
 
 /// A condition on one key column.
 #[derive(Clone, Debug)]

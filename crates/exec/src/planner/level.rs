@@ -8,7 +8,8 @@ use cairn_catalog::Relation;
 use cairn_types::{Oid, RecordField, Result, Text, types};
 
 use super::Planner;
-use crate::walk;
+use super::prepare::{FromItem, FromTree};
+use cairn_analyze::walk;
 
 /// A range table entry's place in the registers.
 #[derive(Clone, Debug)]
@@ -49,8 +50,6 @@ pub enum CteBinding {
     Shared(usize),
     /// Inside its own recursive term: the registers' rows come from the working table in this slot.
     Working { slot: usize },
-    /// Planned anew at each reference.
-    Inline(Arc<Query>),
 }
 
 /// Expressions that a node has computed already, and in which register.
@@ -69,13 +68,32 @@ pub struct Level {
     pub rels: Vec<Rel>,
     pub stage: Stage,
     pub ctes: HashMap<Text, CteBinding>,
-    /// Number of WITH queries among the plan's when the level was entered: later ones are its own.
-    pub first_cte: usize,
+    /// Numbers of its own WITH queries in the plan.
+    pub own_ctes: Vec<usize>,
+    /// FROM and WHERE, rewritten.
+    pub from: Arc<FromTree>,
+    /// The query looks at levels outside: it runs anew for each of their rows.
+    pub correlated: bool,
 }
 
 impl Planner<'_> {
-    /// Enters a query that has been prepared: gives its columns registers.
-    pub fn enter(&mut self, query: Arc<Query>) -> Result<()> {
+    /// Rewrites a query, gives its columns registers and plans its WITH queries. What comes back is the query that the
+    /// planner works on from here.
+    pub fn enter(&mut self, query: &Query) -> Result<Arc<Query>> {
+        let (mut prepared, from) = self.prepare(query)?;
+        // The FROM tree says it all; what became a join is no subquery any more.
+        prepared.filter = None;
+        let prepared = self.enter_level(Arc::new(prepared), from)?;
+        self.bind_ctes(&prepared)?;
+        Ok(prepared)
+    }
+
+    /// Enters a query as it is, for its range table only.
+    pub fn enter_as_is(&mut self, query: Arc<Query>) -> Result<Arc<Query>> {
+        self.enter_level(query, FromTree::default())
+    }
+
+    fn enter_level(&mut self, query: Arc<Query>, from: FromTree) -> Result<Arc<Query>> {
         let mut rels = Vec::with_capacity(query.range_table.len());
         for entry in &query.range_table {
             let columns = entry.columns.len();
@@ -113,7 +131,9 @@ impl Planner<'_> {
             rels,
             stage: Stage::default(),
             ctes: HashMap::new(),
-            first_cte: self.ctes.len(),
+            own_ctes: Vec::new(),
+            correlated: super::conditions::is_correlated(&query) || from_looks_outside(&from),
+            from: Arc::new(from),
             query: Arc::clone(&query),
         };
         self.levels.push(level);
@@ -128,7 +148,7 @@ impl Planner<'_> {
         if let Some(update) = query.on_conflict.as_ref().and_then(|clause| clause.update.as_ref()) {
             self.use_all_columns(update.excluded);
         }
-        Ok(())
+        Ok(query)
     }
 
     pub fn level(&self) -> &Level {
@@ -170,8 +190,15 @@ impl Planner<'_> {
         let mut cursors = false;
         walk::deep_query(query, 0, &mut |expr, level| match expr {
             Expr::Var(var) if var.levels_up == level => used.push((var.varno, var.attno)),
-            Expr::CurrentOf { .. } if level == 0 => cursors = true,
             _ => {}
+        });
+        let from = Arc::clone(&self.level().from);
+        for_each_condition(&from, &mut |condition| {
+            walk::deep(condition, 0, &mut |expr, level| match expr {
+                Expr::Var(var) if var.levels_up == level => used.push((var.varno, var.attno)),
+                Expr::CurrentOf { .. } if level == 0 => cursors = true,
+                _ => {}
+            });
         });
         for (range, attno) in used {
             if range >= self.level().rels.len() {
@@ -195,4 +222,34 @@ impl Planner<'_> {
             self.need_key(target);
         }
     }
+}
+
+fn for_each_condition(tree: &FromTree, f: &mut dyn FnMut(&Expr)) {
+    tree.conditions.iter().for_each(&mut *f);
+    for item in &tree.items {
+        match item {
+            FromItem::Range(_) => {}
+            FromItem::Outer { left, right, conditions, .. } => {
+                conditions.iter().for_each(&mut *f);
+                for_each_condition(left, f);
+                for_each_condition(right, f);
+            }
+            FromItem::Semi { right, conditions, .. } => {
+                conditions.iter().for_each(&mut *f);
+                for_each_condition(right, f);
+            }
+        }
+    }
+}
+
+fn from_looks_outside(tree: &FromTree) -> bool {
+    let mut found = false;
+    for_each_condition(tree, &mut |condition| {
+        walk::deep(condition, 0, &mut |expr, level| {
+            if let Expr::Var(var) = expr {
+                found |= var.levels_up > level;
+            }
+        });
+    });
+    found
 }

@@ -8,7 +8,20 @@
 //! `in` turned into joins), [`join`] chooses the join order over the paths that [`access`] finds for each table,
 //! [`select`] puts grouping, windows, distinct, sorting, locking and limits on top.
 
+pub mod access;
+pub mod aggregate;
+pub mod conditions;
+pub mod cte;
+pub mod estimate;
+pub mod indexes;
+pub mod join;
 pub mod level;
+pub mod path;
+pub mod prepare;
+pub mod select;
+pub mod setop;
+pub mod sublink;
+pub mod window;
 
 use std::sync::Arc;
 
@@ -102,7 +115,8 @@ pub struct Planner<'a> {
     pub(crate) test_values: Vec<usize>,
     /// Subplans made since the list was last taken: they belong to the node that is being built.
     pub(crate) fresh_subplans: Vec<usize>,
-    pub(crate) depth: usize,
+    /// Number of WITH RECURSIVE queries.
+    pub(crate) working_tables: usize,
 }
 
 impl<'a> Planner<'a> {
@@ -118,7 +132,7 @@ impl<'a> Planner<'a> {
             relations: Vec::new(),
             test_values: Vec::new(),
             fresh_subplans: Vec::new(),
-            depth: 0,
+            working_tables: 0,
         }
     }
 
@@ -182,22 +196,20 @@ impl<'a> Planner<'a> {
         crate::stack::check()?;
         let depth = self.levels.len();
         let result = match query.command {
-            CommandType::Select => Err(cairn_types::Error::unsupported("SELECT is")),
+            CommandType::Select => self.plan_select(query),
             CommandType::Insert | CommandType::Update | CommandType::Delete => crate::dml::plan(self, query),
         };
+        let own_ctes = self.levels.get(depth).map(|level| level.own_ctes.clone()).unwrap_or_default();
         self.levels.truncate(depth);
-        result
+        let mut planned = result?;
+        // What no node has taken hangs on the topmost one.
+        let fresh = std::mem::take(&mut self.fresh_subplans);
+        planned.tree.subplans.extend(fresh);
+        planned.tree.ctes.extend(own_ctes);
+        Ok(planned)
     }
 
     pub fn catalog(&self) -> &'a Arc<Catalog> {
         self.cx.catalog
-    }
-
-    pub(crate) fn plan_source(&mut self, _: &Query) -> Result<PlanTree> {
-        Err(cairn_types::Error::unsupported("reading tables is"))
-    }
-
-    pub(crate) fn recheck_condition(&mut self, _: usize) -> Result<Option<Code>> {
-        Err(cairn_types::Error::unsupported("reading tables is"))
     }
 }

@@ -16,7 +16,7 @@ use super::conditions::{
     RelSet, check_size, conjuncts, for_each_subquery_mut, has_set_returning, has_sublink, outer_rels, rels,
 };
 use crate::expr::types::type_of;
-use crate::walk;
+use cairn_analyze::walk;
 
 /// FROM and WHERE: inner-joined items and the conditions on them.
 #[derive(Clone, Debug, Default)]

@@ -21,7 +21,7 @@ use crate::nodes::distinct::Distinct as DistinctNode;
 use crate::nodes::limit::Limit;
 use crate::nodes::project_set::{ProjectSet, SetCall};
 use crate::nodes::sort::Sort;
-use crate::walk;
+use cairn_analyze::walk;
 
 /// A plan under construction with what is known of its rows.
 pub(crate) struct Stream {
@@ -55,8 +55,9 @@ pub(crate) fn target_of<'q>(query: &'q Query, clause: &SortGroupClause) -> Resul
 }
 
 impl Planner<'_> {
-    /// FROM and WHERE of the entered query, without wishes.
-    pub fn plan_source(&mut self) -> Result<PlanTree> {
+    /// Enters a query and plans its FROM and WHERE: after each row the registers hold the joined row.
+    pub fn plan_source(&mut self, query: &Query) -> Result<PlanTree> {
+        self.enter(query)?;
         let wish = Wish { fraction: 1.0, ..Wish::default() };
         Ok(self.source(&wish)?.tree)
     }
@@ -142,16 +143,12 @@ impl Planner<'_> {
         for target in query.targets.iter().filter(|target| !target.junk) {
             outputs.push(self.compile(&target.expr)?);
         }
-        let fresh = std::mem::take(&mut self.fresh_subplans);
-        stream.tree.subplans.extend(fresh);
         stream.tree.width = query
             .targets
             .iter()
             .filter(|target| !target.junk)
             .map(|target| self.type_width(type_of(&target.expr)))
             .sum();
-        let first_cte = self.level().first_cte;
-        stream.tree.ctes.extend(self.level().own_ctes.iter().copied().filter(|cte| *cte >= first_cte));
         Ok(Planned { tree: stream.tree, outputs })
     }
 

@@ -13,7 +13,7 @@ use super::select::{Stream, target_of};
 use crate::expr::Function;
 use crate::expr::types::type_of;
 use crate::nodes::window::{Edge, WindowAggregation, WindowFunction, WindowKind, WindowSpec};
-use crate::walk;
+use cairn_analyze::walk;
 
 impl Planner<'_> {
     pub(crate) fn plan_windows(&mut self, mut stream: Stream, query: &Arc<Query>) -> Result<Stream> {
