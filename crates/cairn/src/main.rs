@@ -1,1 +1,92 @@
-fn main() {}
+//! The command line: `cairn serve` and `cairn sql`.
+
+mod psql;
+mod serve;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+const EXAMPLES: &str = "\
+Examples:
+  cairn serve                                     serve ./cairn-data on 127.0.0.1:5433
+  cairn serve --listen 0.0.0.0:5432 --data-dir /srv/cairn --tls-cert server.crt --tls-key server.key
+  cairn sql                                       psql on the running server, or on ./cairn-data itself
+  cairn sql -- -c 'select version()'              what follows -- goes to psql
+  psql -h 127.0.0.1 -p 5433 -U postgres           any PostgreSQL client works as well";
+
+/// PostgreSQL-compatible database in which deleted rows never slow anyone down.
+#[derive(Parser)]
+#[command(version, after_help = EXAMPLES)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Serve a data directory until Ctrl-C or SIGTERM
+    Serve(ServeArguments),
+    /// Start psql against the running server, or against the data directory
+    Sql(SqlArguments),
+}
+
+#[derive(Args)]
+struct ServeArguments {
+    /// Address and port to listen on; port 0 takes a free one
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:5433")]
+    listen: SocketAddr,
+    /// Directory with the data; created if it is not there
+    #[arg(long, value_name = "DIR", default_value = "./cairn-data")]
+    data_dir: PathBuf,
+    /// Certificate chain (PEM) to offer TLS with
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// Private key (PEM) of the certificate
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Most clients at a time; more are told 53300
+    #[arg(long, value_name = "N", default_value_t = 4000)]
+    max_connections: usize,
+    /// Print the address as JSON, one line, once clients can connect
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+struct SqlArguments {
+    /// Server to connect to, if one runs there
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:5433")]
+    listen: SocketAddr,
+    /// Data directory to serve while psql runs, if no server does
+    #[arg(long, value_name = "DIR", default_value = "./cairn-data")]
+    data_dir: PathBuf,
+    /// Database
+    #[arg(long, short, default_value = "postgres")]
+    database: String,
+    /// User
+    #[arg(long, short = 'U', default_value = "postgres")]
+    user: String,
+    /// Arguments for psql
+    #[arg(last = true)]
+    psql: Vec<std::ffi::OsString>,
+}
+
+fn main() -> ExitCode {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("CAIRN_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+    let result = match Arguments::parse().command {
+        Command::Serve(arguments) => serve::run(&arguments),
+        Command::Sql(arguments) => psql::run(&arguments),
+    };
+    match result {
+        Ok(code) => code,
+        Err(message) => {
+            eprintln!("cairn: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}

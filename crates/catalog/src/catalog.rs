@@ -142,7 +142,7 @@ impl Catalog {
         self.version
     }
 
-    pub(crate) fn with_shared(mut self, shared: Option<Arc<dyn SharedCatalogs>>) -> Self {
+    pub fn with_shared(mut self, shared: Option<Arc<dyn SharedCatalogs>>) -> Self {
         self.shared = shared;
         self
     }

@@ -1,10 +1,38 @@
 //! A client's session: transactions, statements, settings; DDL, COPY and whatever else stands between the
 //! protocol and the executor.
+//!
+//! Read in this order: [`client`] (what the protocol asks for), [`session`] (what its messages do), [`transaction`] (blocks),
+//! [`statement`] and [`run`] (from text to rows), [`portal`], [`utility`] (everything that is no query).
 
 pub mod client;
+mod clock;
+mod copy;
+pub mod core;
+mod cursors;
+mod definition;
+mod explain;
+mod instance;
+mod maintenance;
+mod names;
+mod nodes;
+pub mod password;
 pub mod plpgsql;
+mod portal;
+mod routines;
+mod run;
+mod session;
 pub mod settings;
+mod shapes;
+mod statement;
 pub mod system_functions;
+mod temporary;
+mod transaction;
+mod utility;
 pub mod values;
+mod variables;
 
 pub use client::*;
+pub use crate::core::{Core, User};
+pub use instance::{Activity, Instance, InstanceBackend, OpenDatabase, SessionEntry};
+pub use cairn_exec::stack::set_limit as set_stack_limit;
+pub use session::{PreparedStatement, Session};

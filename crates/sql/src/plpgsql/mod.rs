@@ -3,4 +3,5 @@
 pub mod ast;
 pub mod interpreter;
 pub mod parse;
+mod session;
 pub mod spi;

@@ -28,6 +28,7 @@ pub trait Prepared: Send + Sync {
     fn columns(&self) -> &[Column];
     /// False once the catalog has changed under it: prepare again.
     fn is_current(&self, spi: &dyn Spi) -> bool;
+    fn as_any(&self) -> &dyn std::any::Any;
 }
 
 /// Rows of a running statement.
@@ -86,8 +87,12 @@ pub trait Spi {
 }
 
 /// A savepoint that PL/pgSQL opened.
-#[derive(Debug)]
-pub struct Subtransaction(pub cairn_txn::SavepointId);
+pub struct Subtransaction {
+    pub id: cairn_txn::SavepointId,
+    pub(crate) settings: crate::settings::Mark,
+    pub(crate) catalog: Option<Arc<cairn_catalog::Catalog>>,
+    pub(crate) constraints: cairn_exec::dml::ConstraintMark,
+}
 
 /// Where a cursor goes; counts as in FETCH.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -78,6 +78,7 @@ pub struct Hot {
     pub idle_in_transaction_session_timeout: Duration,
     pub idle_session_timeout: Duration,
     pub default_read_only: bool,
+    pub default_isolation: &'static str,
     pub work_mem_bytes: usize,
     pub client_min_messages: Severity,
     pub search_path: Text,
@@ -125,6 +126,7 @@ impl Settings {
                 idle_in_transaction_session_timeout: Duration::ZERO,
                 idle_session_timeout: Duration::ZERO,
                 default_read_only: false,
+                default_isolation: "read committed",
                 work_mem_bytes: 4 << 20,
                 client_min_messages: Severity::Notice,
                 search_path: "".into(),
@@ -241,6 +243,12 @@ impl Settings {
         Ok(())
     }
 
+    /// States a fact that clients can only read (`is_superuser`).
+    pub fn set_fact(&mut self, name: &str, value: &str) {
+        self.resets.insert(Self::key(name), Value::Text(value.into()));
+        self.changed = true;
+    }
+
     /// RESET name, SET name TO DEFAULT.
     pub fn reset(&mut self, name: &str, local: bool) -> Result<()> {
         let key = Self::key(name);
@@ -306,6 +314,11 @@ impl Settings {
         }
     }
 
+    /// Whether anything was changed since the transaction began.
+    pub fn has_journal(&self) -> bool {
+        !self.journal.is_empty()
+    }
+
     /// The journal's end now, to go back to with [`Settings::undo_to`].
     pub fn mark(&self) -> Mark {
         Mark(self.journal.len())
@@ -364,6 +377,11 @@ impl Settings {
             idle_in_transaction_session_timeout: milliseconds("idle_in_transaction_session_timeout"),
             idle_session_timeout: milliseconds("idle_session_timeout"),
             default_read_only: on("default_transaction_read_only"),
+            default_isolation: match text("default_transaction_isolation").as_str() {
+                "repeatable read" => "repeatable read",
+                "read uncommitted" => "read uncommitted",
+                _ => "read committed",
+            },
             work_mem_bytes: text("work_mem").parse::<usize>().unwrap_or(4096) * 1024,
             client_min_messages: match text("client_min_messages").as_str() {
                 "log" => Severity::Log,
@@ -425,6 +443,7 @@ fn is_derived_from(key: &Key) -> bool {
         "cairn.read_time",
         "extra_float_digits",
         "bytea_output",
+        "default_transaction_isolation",
     ];
     static KNOWN: OnceLock<Vec<bool>> = OnceLock::new();
     let known = KNOWN.get_or_init(|| {
@@ -480,8 +499,10 @@ fn read_time(text: &str) -> Result<Option<i64>> {
     Ok(since_2000.checked_add(SECONDS_1970_TO_2000 * 1_000_000))
 }
 
+pub use client_encoding as encoding;
+
 /// PostgreSQL's name of an encoding that Cairn speaks; `None`: no encoding; an error: one that Cairn does not speak.
-fn client_encoding(text: &str) -> Option<Result<&'static str>> {
+pub fn client_encoding(text: &str) -> Option<Result<&'static str>> {
     let folded: String =
         text.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_uppercase()).collect();
     const OTHERS: &[&str] = &[

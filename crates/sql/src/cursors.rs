@@ -1,0 +1,253 @@
+//! Cursors: DECLARE, FETCH, MOVE, CLOSE (manual, SQL commands).
+//!
+//! A cursor that only goes forward keeps its execution and fetches as it is asked. One that may go backward keeps its rows, all of
+//! them from the first FETCH on.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use cairn_analyze::query::Query;
+use cairn_exec::{Execution, Plan};
+use cairn_exec::execution::Watch;
+use cairn_types::{Datum, Error, Oid, Result, Row, Text, err};
+use pg_query::protobuf::{FetchDirection, FetchStmt};
+
+use crate::client::{Format, ResultColumn, ResultShape};
+use crate::core::Core;
+use crate::portal::{CursorOptions, Portal, State, Stored};
+use crate::statement::{plan_query, result_columns};
+use crate::utility::{Invocation, Outcome};
+
+pub fn declare(
+    invocation: &Invocation<'_>,
+    name: &Text,
+    scroll: bool,
+    hold: bool,
+    binary: bool,
+    query: &Query,
+) -> Result<Outcome> {
+    if !hold {
+        invocation.require_block("DECLARE CURSOR")?;
+    }
+    let core = invocation.core;
+    if name.is_empty() {
+        return Err(err!(INVALID_CURSOR_NAME, "invalid cursor name: must not be empty"));
+    }
+    let options = CursorOptions { scroll, hold, binary, statement: invocation.raw.text().to_owned() };
+    open(core, Arc::clone(name), query, Arc::clone(&invocation.params), options)?;
+    Ok(Outcome::tag("DECLARE CURSOR"))
+}
+
+/// Opens a cursor over a query.
+pub(crate) fn open(
+    core: &Core,
+    name: Text,
+    query: &Query,
+    params: Arc<[Datum]>,
+    options: CursorOptions,
+) -> Result<()> {
+    let transaction = core.ensure_transaction()?;
+    // Again, if the catalog changed while we waited for the tables.
+    loop {
+        let catalog = core.catalog()?;
+        let plan = Arc::new(plan_query(core, &catalog, query, false)?);
+        core.lock_relations(&plan, &transaction)?;
+        if core.catalog()?.version() == catalog.version() {
+            let columns = result_columns(&catalog, &plan.columns);
+            return open_plan(core, name, plan, columns, params, options);
+        }
+    }
+}
+
+/// Opens a cursor over a plan whose tables are locked.
+pub(crate) fn open_plan(
+    core: &Core,
+    name: Text,
+    plan: Arc<Plan>,
+    columns: Arc<[ResultColumn]>,
+    params: Arc<[Datum]>,
+    options: CursorOptions,
+) -> Result<()> {
+    let transaction = core.ensure_transaction()?;
+    let formats = if options.binary { vec![Format::Binary] } else { Vec::new() };
+    let snapshot = core.push_snapshot(&transaction)?;
+    core.pop_snapshot();
+    let mut portal = Portal::new(core, name, None, Arc::clone(&params), Some(ResultShape { columns, formats }));
+    portal.state = State::Running(Box::new(Execution::start(plan, params, snapshot, Watch::Off)));
+    portal.cursor = Some(options);
+    core.add_portal(portal)?;
+    Ok(())
+}
+
+/// Fetches the rest of a cursor's rows, so that it can go anywhere and outlive its transaction.
+pub(crate) fn store_rows(core: &Core, portal: &mut Portal) -> Result<()> {
+    let State::Running(execution) = &mut portal.state else { return Ok(()) };
+    core.snapshots.borrow_mut().push(execution.frame.snapshot);
+    let rows = core.with_exec(|cx| {
+        let mut rows: Vec<Row> = Vec::new();
+        while let Some(row) = execution.next_row(cx)? {
+            rows.push(row.to_vec());
+        }
+        execution.finish(cx)?;
+        Ok(rows)
+    });
+    core.pop_snapshot();
+    portal.state = State::Rows(Stored::new(rows?));
+    Ok(())
+}
+
+/// Where a FETCH goes; `i64::MAX` is ALL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Motion {
+    Forward(i64),
+    Backward(i64),
+    Absolute(i64),
+    Relative(i64),
+}
+
+/// Moves the cursor and returns the rows that it passed, as FETCH shows them.
+pub(crate) fn fetch(core: &Core, portal: &mut Portal, motion: Motion) -> Result<Vec<Row>> {
+    let scroll = portal.cursor.as_ref().is_none_or(|cursor| cursor.scroll);
+    let simple = matches!(motion, Motion::Forward(count) if count > 0) || motion == Motion::Relative(1);
+    if simple && !scroll {
+        let count = if let Motion::Forward(count) = motion { count } else { 1 };
+        if let State::Running(execution) = &mut portal.state {
+            core.snapshots.borrow_mut().push(execution.frame.snapshot);
+            let fetched = core.with_exec(|cx| {
+                let mut rows: Vec<Row> = Vec::new();
+                while i64::try_from(rows.len()).unwrap_or(i64::MAX) < count {
+                    match execution.next_row(cx)? {
+                        Some(row) => rows.push(row.to_vec()),
+                        None => break,
+                    }
+                }
+                Ok(rows)
+            });
+            core.pop_snapshot();
+            return fetched;
+        }
+    }
+    let backward = match motion {
+        Motion::Forward(count) | Motion::Relative(count) => count < 0,
+        Motion::Backward(count) => count > 0,
+        Motion::Absolute(_) => true,
+    };
+    if backward && !scroll {
+        return Err(err!(OBJECT_NOT_IN_PREREQUISITE_STATE, "cursor can only scan forward")
+            .hint("Declare it with SCROLL option to enable backward scan."));
+    }
+    store_rows(core, portal)?;
+    let State::Rows(stored) = &mut portal.state else { return Ok(Vec::new()) };
+    Ok(stored.fetch(motion))
+}
+
+impl Stored {
+    /// `position` is that of the current row: 0 before the first, `rows.len() + 1` after the last.
+    fn fetch(&mut self, motion: Motion) -> Vec<Row> {
+        let end = i64::try_from(self.rows.len()).unwrap_or(i64::MAX - 1) + 1;
+        let here = i64::try_from(self.position).unwrap_or(i64::MAX);
+        let row = |at: i64| usize::try_from(at - 1).ok().and_then(|index| self.rows.get(index)).cloned();
+        let (position, rows): (i64, Vec<Row>) = match motion {
+            Motion::Forward(0) | Motion::Backward(0) | Motion::Relative(0) => (here, row(here).into_iter().collect()),
+            Motion::Forward(count) if count < 0 => return self.fetch(Motion::Backward(count.saturating_neg())),
+            Motion::Backward(count) if count < 0 => return self.fetch(Motion::Forward(count.saturating_neg())),
+            Motion::Forward(count) => {
+                let last = here.saturating_add(count).min(end);
+                (last, (here + 1..=last.min(end - 1)).filter_map(row).collect())
+            }
+            Motion::Backward(count) => {
+                let last = here.saturating_sub(count).max(0);
+                (last, (last.max(1)..here).rev().filter_map(row).collect())
+            }
+            Motion::Absolute(count) => {
+                let at = if count >= 0 { count.min(end) } else { (end + count).max(0) };
+                (at, row(at).into_iter().collect())
+            }
+            Motion::Relative(count) => {
+                let at = here.saturating_add(count).clamp(0, end);
+                (at, row(at).into_iter().collect())
+            }
+        };
+        self.position = usize::try_from(position).unwrap_or(0);
+        rows
+    }
+}
+
+fn motion(statement: &FetchStmt) -> Motion {
+    let count = statement.how_many;
+    match FetchDirection::try_from(statement.direction).unwrap_or(FetchDirection::Undefined) {
+        FetchDirection::FetchBackward => Motion::Backward(count),
+        FetchDirection::FetchAbsolute => Motion::Absolute(count),
+        FetchDirection::FetchRelative => Motion::Relative(count),
+        FetchDirection::FetchForward | FetchDirection::Undefined => Motion::Forward(count),
+    }
+}
+
+pub fn fetch_statement(invocation: &Invocation<'_>, statement: &FetchStmt) -> Result<Outcome> {
+    let core = invocation.core;
+    let portal = core.portals.borrow().require(&statement.portalname, "cursor")?;
+    let mut portal = portal
+        .try_borrow_mut()
+        .map_err(|_| err!(INVALID_CURSOR_STATE, "cursor \"{}\" is in use", statement.portalname))?;
+    if matches!(portal.state, State::Running(_)) {
+        core.ensure_transaction()?;
+    }
+    let rows = fetch(core, &mut portal, motion(statement))?;
+    if statement.ismove {
+        return Ok(Outcome::tag(format!("MOVE {}", rows.len())));
+    }
+    let columns = portal.shape.as_ref().map(|shape| Arc::clone(&shape.columns));
+    Ok(Outcome { tag: format!("FETCH {}", rows.len()), columns, rows })
+}
+
+/// The key of the row that a cursor stands on, for WHERE CURRENT OF.
+pub(crate) fn position(core: &Core, cursor: &str, _table: Oid) -> Result<Option<Vec<u8>>> {
+    core.portals.borrow().require(cursor, "cursor")?;
+    Err(Error::unsupported("WHERE CURRENT OF is"))
+}
+
+pub fn close_statement(core: &Rc<Core>, name: &str) -> Result<Outcome> {
+    if name.is_empty() {
+        for portal in core.portals.borrow().all() {
+            let is_cursor = portal.try_borrow().is_ok_and(|portal| portal.cursor.is_some());
+            if is_cursor {
+                core.close(&portal)?;
+            }
+        }
+        return Ok(Outcome::tag("CLOSE CURSOR ALL"));
+    }
+    let portal = core.portals.borrow().require(name, "cursor")?;
+    core.close(&portal).map_err(|_| Error::new(
+        cairn_types::sqlstate::INVALID_CURSOR_STATE,
+        format!("cursor \"{name}\" is in use"),
+    ))?;
+    Ok(Outcome::tag("CLOSE CURSOR"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(rows: Vec<Row>) -> Vec<i32> {
+        rows.iter().map(|row| if let Datum::Int4(value) = row[0] { value } else { 0 }).collect()
+    }
+
+    #[test]
+    fn motions_are_those_of_fetch() {
+        let mut stored = Stored::new((1..=3).map(|value| vec![Datum::Int4(value)]).collect());
+        let mut go = |motion| numbers(stored.fetch(motion));
+        assert_eq!(go(Motion::Forward(2)), [1, 2]);
+        assert_eq!(go(Motion::Forward(0)), [2]);
+        assert_eq!(go(Motion::Backward(1)), [1]);
+        assert_eq!(go(Motion::Forward(i64::MAX)), [2, 3]);
+        assert_eq!(go(Motion::Forward(1)), [0; 0]);
+        assert_eq!(go(Motion::Backward(i64::MAX)), [3, 2, 1]);
+        assert_eq!(go(Motion::Backward(1)), [0; 0]);
+        assert_eq!(go(Motion::Absolute(2)), [2]);
+        assert_eq!(go(Motion::Absolute(-1)), [3]);
+        assert_eq!(go(Motion::Relative(-2)), [1]);
+        assert_eq!(go(Motion::Relative(5)), [0; 0]);
+        assert_eq!(go(Motion::Absolute(0)), [0; 0]);
+        assert_eq!(go(Motion::Forward(1)), [1]);
+    }
+}

@@ -1,0 +1,157 @@
+//! VACUUM, ANALYZE, CLUSTER, REINDEX, SET CONSTRAINTS.
+//!
+//! There is nothing to vacuum, nothing to cluster and no index that could need to be built again: the commands check what they
+//! are given as PostgreSQL does, and are done. ANALYZE counts rows for the planner.
+
+use cairn_analyze::Parameters;
+use cairn_catalog::columns::pg_class;
+use cairn_catalog::{CatalogWriter, Relation, RelationKind, RowExt};
+use cairn_exec::TxnResultExt;
+use cairn_txn::{LockScope, LockTag, TableLockMode, WaitPolicy};
+use cairn_types::oid::{FIRST_USER_OID, catalogs};
+use cairn_types::{Datum, Error, Result, err};
+use pg_query::protobuf::{self, node::Node as NodeEnum};
+use std::sync::Arc;
+
+use crate::core::Core;
+use crate::utility::{Invocation, Outcome};
+
+pub fn set_constraints(_invocation: &Invocation<'_>, _statement: &protobuf::ConstraintsSetStmt) -> Result<Outcome> {
+    Err(Error::unsupported("SET CONSTRAINTS is"))
+}
+
+const VACUUM_OPTIONS: &[&str] = &[
+    "full", "freeze", "verbose", "analyze", "disable_page_skipping", "skip_locked", "index_cleanup", "process_toast",
+    "truncate", "parallel",
+];
+const ANALYZE_OPTIONS: &[&str] = &["verbose", "skip_locked"];
+
+pub fn vacuum(invocation: &Invocation<'_>, statement: &protobuf::VacuumStmt) -> Result<Outcome> {
+    let core = invocation.core;
+    let is_vacuum = statement.is_vacuumcmd;
+    let command = if is_vacuum { "VACUUM" } else { "ANALYZE" };
+    let mut analyze = !is_vacuum;
+    for option in &statement.options {
+        let Some(NodeEnum::DefElem(element)) = &option.node else { continue };
+        let known = if is_vacuum { VACUUM_OPTIONS } else { ANALYZE_OPTIONS };
+        if !known.contains(&element.defname.as_str()) {
+            return Err(err!(SYNTAX_ERROR, "unrecognized {command} option \"{}\"", element.defname)
+                .at(element.location));
+        }
+        if element.defname == "analyze" {
+            analyze = boolean_option(element);
+        }
+    }
+    if is_vacuum {
+        invocation.prevent_in_block("VACUUM")?;
+    }
+    let catalog = core.catalog()?;
+    let mut tables = Vec::new();
+    for node in &statement.rels {
+        let Some(NodeEnum::VacuumRelation(target)) = &node.node else { continue };
+        let Some(range) = &target.relation else { continue };
+        let relation = crate::names::find_relation(core, range)?;
+        for name in crate::nodes::strings(&target.va_cols) {
+            if !relation.columns.iter().any(|column| !column.dropped && *column.name == *name) {
+                return Err(err!(
+                    UNDEFINED_COLUMN,
+                    "column \"{name}\" of relation \"{}\" does not exist",
+                    relation.name
+                ));
+            }
+        }
+        match relation.kind {
+            RelationKind::Table | RelationKind::MaterializedView | RelationKind::PartitionedTable => {
+                tables.push(relation);
+            }
+            _ => {
+                let verb = if is_vacuum { "vacuum" } else { "analyze" };
+                crate::utility::warning(
+                    core,
+                    format!("skipping \"{}\" --- cannot {verb} non-tables or special system tables", relation.name),
+                );
+            }
+        }
+    }
+    if statement.rels.is_empty() {
+        tables = catalog.user_relations().filter(|relation| relation.kind == RelationKind::Table).cloned().collect();
+    }
+    if analyze {
+        for table in tables.iter().filter(|table| table.oid >= FIRST_USER_OID) {
+            analyze_table(core, table)?;
+        }
+    }
+    Ok(Outcome::tag(command))
+}
+
+fn boolean_option(element: &protobuf::DefElem) -> bool {
+    match element.arg.as_ref().and_then(|node| node.node.as_ref()) {
+        None => true,
+        Some(NodeEnum::Boolean(value)) => value.boolval,
+        Some(NodeEnum::Integer(value)) => value.ival != 0,
+        Some(NodeEnum::String(text)) => crate::settings::value::parse_bool(&text.sval).unwrap_or(true),
+        Some(_) => true,
+    }
+}
+
+/// Counts a table's rows and keeps the number for the planner (pg_class.reltuples).
+fn analyze_table(core: &Core, table: &Arc<Relation>) -> Result<()> {
+    core.start_implicit();
+    let transaction = core.ensure_transaction()?;
+    let tag = LockTag::Object { class: catalogs::PG_CLASS, object: table.oid };
+    let wait = WaitPolicy::Block { timeout: core.hot(|hot| hot.lock_timeout) };
+    transaction.lock_object(tag, TableLockMode::ShareUpdateExclusive, LockScope::Transaction, wait).sql()?;
+    let catalog = core.catalog()?;
+    // Somebody may have dropped it while we waited.
+    let Some(table) = catalog.relation(table.oid) else { return Ok(()) };
+    let name = format!(
+        "{}.{}",
+        crate::names::quote_identifier(&catalog.namespace_name(table.namespace)),
+        crate::names::quote_identifier(&table.name)
+    );
+    let raw = cairn_analyze::parse(&format!("select pg_catalog.count(*) from {name}"))?
+        .pop()
+        .ok_or_else(|| Error::internal("a constant statement does not parse"))?;
+    let compiled = crate::statement::Compiled::new(core, &Arc::new(raw), Parameters::None)?;
+    let Some(plan) = compiled.plan() else { return Ok(()) };
+    let mut count = 0;
+    core.run_plan(plan, Arc::from([]), &mut |row| {
+        if let Some(Datum::Int8(value)) = row.first() {
+            count = *value;
+        }
+        Ok(())
+    })?;
+    let oid = table.oid;
+    let mut writer = CatalogWriter::new(&*transaction, Arc::clone(&catalog));
+    writer
+        .update_where(
+            catalogs::PG_CLASS,
+            |row| row.oid(pg_class::OID) == oid,
+            |row| row[pg_class::RELTUPLES] = Datum::Float4(count as f32),
+        )
+        .sql()?;
+    core.set_own_catalog(writer.catalog());
+    transaction.advance_command();
+    Ok(())
+}
+
+pub fn cluster(invocation: &Invocation<'_>, statement: &protobuf::ClusterStmt) -> Result<Outcome> {
+    let core = invocation.core;
+    if let Some(range) = &statement.relation {
+        let relation = crate::names::find_relation(core, range)?;
+        let name = &statement.indexname;
+        if !name.is_empty() && !relation.indexes.iter().any(|index| *index.name == **name) {
+            return Err(err!(UNDEFINED_OBJECT, "index \"{name}\" for table \"{}\" does not exist", relation.name));
+        }
+    } else {
+        invocation.prevent_in_block("CLUSTER")?;
+    }
+    Ok(Outcome::tag("CLUSTER"))
+}
+
+pub fn reindex(invocation: &Invocation<'_>, statement: &protobuf::ReindexStmt) -> Result<Outcome> {
+    if let Some(range) = &statement.relation {
+        crate::names::find_relation(invocation.core, range)?;
+    }
+    Ok(Outcome::tag("REINDEX"))
+}

@@ -1,0 +1,324 @@
+//! [`Spi`] over a session: how a PL/pgSQL function's SQL runs.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use cairn_analyze::{ParamResolver, Parameters, RawStatement};
+use cairn_catalog::TypeRef;
+use cairn_exec::execution::Watch;
+use cairn_exec::{Execution, Plan};
+use cairn_types::{Datum, Env, Error, Oid, RecordField, Result, Row, Text, err, io};
+use pg_query::protobuf::node::Node as NodeEnum;
+
+use super::spi::{Column, CursorMove, FragmentKind, Prepared, RowSource, Spi, Subtransaction};
+use crate::core::Core;
+use crate::cursors::{self, Motion};
+use crate::portal::CursorOptions;
+use crate::statement::{Compiled, Kind};
+use crate::utility::{self, Invocation};
+
+/// A fragment with its plan.
+struct Fragment {
+    compiled: Arc<Compiled>,
+    columns: Vec<Column>,
+    catalog_version: u64,
+}
+
+impl Prepared for Fragment {
+    fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    fn is_current(&self, spi: &dyn Spi) -> bool {
+        spi.catalog_version() == self.catalog_version
+    }
+
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
+    }
+}
+
+/// The fragment behind the interface.
+fn fragment(prepared: &Arc<dyn Prepared>) -> Result<&Fragment> {
+    prepared.as_any().downcast_ref().ok_or_else(|| Error::internal("a statement of another session"))
+}
+
+impl Core {
+    fn fragment(&self, raw: RawStatement, parameters: Parameters<'_>) -> Result<Arc<dyn Prepared>> {
+        let catalog_version = self.catalog()?.version();
+        let compiled = Arc::new(Compiled::new(self, &Arc::new(raw), parameters)?);
+        let columns = match &compiled.columns {
+            Some(columns) => {
+                columns.iter().map(|column| Column { name: column.name.clone(), ty: column.ty }).collect()
+            }
+            None => Vec::new(),
+        };
+        Ok(Arc::new(Fragment { compiled, columns, catalog_version }))
+    }
+
+    fn one_statement(&self, text: &str) -> Result<RawStatement> {
+        let mut statements = cairn_analyze::parse(text)?;
+        match (statements.pop(), statements.is_empty()) {
+            (Some(raw), true) => Ok(raw),
+            (Some(_), false) => Err(Error::unsupported("several commands in one EXECUTE are")),
+            (None, _) => Err(err!(SYNTAX_ERROR, "empty command")),
+        }
+    }
+
+    /// Locks the plan's tables. Where the catalog changed meanwhile, the fragment is of no use any more.
+    fn lock_fragment(&self, fragment: &Fragment, plan: &Plan) -> Result<()> {
+        let transaction = self.ensure_transaction()?;
+        self.check_plan_writes(plan)?;
+        self.lock_relations(plan, &transaction)?;
+        if self.catalog()?.version() != fragment.catalog_version {
+            return Err(err!(OBJECT_IN_USE, "a table was changed while the function waited for it")
+                .hint("Run it again."));
+        }
+        Ok(())
+    }
+}
+
+/// Rows of a query under way.
+struct Running {
+    core: Rc<Core>,
+    columns: Vec<Column>,
+    execution: Execution,
+    ended: bool,
+    rows: u64,
+}
+
+impl RowSource for Running {
+    fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    fn next(&mut self, _: &dyn Spi) -> Result<Option<Row>> {
+        if self.ended {
+            return Ok(None);
+        }
+        let core = Rc::clone(&self.core);
+        core.snapshots.borrow_mut().push(self.execution.frame.snapshot);
+        let result = core.with_exec(|cx| {
+            if self.execution.plan().returns_rows() {
+                if let Some(row) = self.execution.next_row(cx)? {
+                    return Ok(Some(row.to_vec()));
+                }
+            }
+            self.execution.finish(cx)?;
+            Ok(None)
+        });
+        core.pop_snapshot();
+        let row = result?;
+        match &row {
+            Some(_) => self.rows += 1,
+            None => {
+                self.ended = true;
+                if self.execution.plan().modifies {
+                    core.transaction()?.advance_command();
+                }
+            }
+        }
+        Ok(row)
+    }
+
+    fn processed(&self) -> u64 {
+        match self.execution.plan().command {
+            cairn_analyze::query::CommandType::Select => self.rows,
+            _ => self.execution.processed(),
+        }
+    }
+}
+
+/// Rows of a utility statement, all at once.
+struct Finished {
+    columns: Vec<Column>,
+    rows: std::vec::IntoIter<Row>,
+    processed: u64,
+}
+
+impl RowSource for Finished {
+    fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    fn next(&mut self, _: &dyn Spi) -> Result<Option<Row>> {
+        Ok(self.rows.next())
+    }
+
+    fn processed(&self) -> u64 {
+        self.processed
+    }
+}
+
+impl Spi for Core {
+    fn env(&self) -> &dyn Env {
+        self
+    }
+
+    fn catalog_version(&self) -> u64 {
+        self.catalog().map_or(0, |catalog| catalog.version())
+    }
+
+    fn prepare(&self, text: &str, kind: FragmentKind, variables: &dyn ParamResolver) -> Result<Arc<dyn Prepared>> {
+        let raw = match kind {
+            FragmentKind::Statement => self.one_statement(text)?,
+            FragmentKind::Expression => {
+                let select = cairn_analyze::parse::parse_plpgsql_expression(text)?;
+                RawStatement {
+                    node: Box::new(NodeEnum::SelectStmt(select)),
+                    source: text.into(),
+                    start: 0,
+                    length: text.len(),
+                    key_orders: Vec::new(),
+                }
+            }
+        };
+        self.fragment(raw, Parameters::Resolver(variables))
+    }
+
+    fn prepare_dynamic(&self, text: &str, types: &[TypeRef]) -> Result<Arc<dyn Prepared>> {
+        let raw = self.one_statement(text)?;
+        self.fragment(raw, Parameters::Fixed(types))
+    }
+
+    fn start(&self, prepared: &Arc<dyn Prepared>, params: Arc<[Datum]>) -> Result<Box<dyn RowSource>> {
+        let fragment = fragment(prepared)?;
+        let core = self.rc();
+        match &fragment.compiled.kind {
+            Kind::Plan(plan) => {
+                self.lock_fragment(fragment, plan)?;
+                let transaction = self.transaction()?;
+                if transaction.has_writes() {
+                    transaction.advance_command();
+                }
+                let snapshot = self.push_snapshot(&transaction)?;
+                self.pop_snapshot();
+                let execution = Execution::start(Arc::clone(plan), params, snapshot, Watch::Off);
+                Ok(Box::new(Running { core, columns: fragment.columns.clone(), execution, ended: false, rows: 0 }))
+            }
+            Kind::Utility(statement) => {
+                let mut invocation = Invocation::new(&core, &fragment.compiled.raw, core.atomic_depth.get() > 0);
+                invocation.top_level = core.atomic_depth.get() == 0;
+                invocation.params = params;
+                if matches!(&*fragment.compiled.raw.node, NodeEnum::CopyStmt(_)) {
+                    return Err(Error::unsupported("COPY to or from the client in a function is"));
+                }
+                self.ensure_transaction()?;
+                let outcome = utility::run(&mut invocation, statement)?;
+                let columns = match &outcome.columns {
+                    Some(columns) => columns
+                        .iter()
+                        .map(|column| Column { name: column.name.clone(), ty: column.ty })
+                        .collect(),
+                    None => Vec::new(),
+                };
+                let processed = outcome
+                    .tag
+                    .rsplit(' ')
+                    .next()
+                    .and_then(|count| count.parse().ok())
+                    .unwrap_or(outcome.rows.len() as u64);
+                Ok(Box::new(Finished { columns, rows: outcome.rows.into_iter(), processed }))
+            }
+        }
+    }
+
+    fn evaluate(&self, _: &Arc<dyn Prepared>, _: &[Datum]) -> Option<Result<Datum>> {
+        None
+    }
+
+    fn parse_type(&self, text: &str) -> Result<TypeRef> {
+        let (oid, typmod) = self.with_analyzer(Parameters::None, |context| {
+            cairn_analyze::parse_type_name(text, context)
+        })?;
+        Ok(self.type_ref(oid, typmod))
+    }
+
+    fn cast(&self, value: Datum, from: TypeRef, to: TypeRef) -> Result<Datum> {
+        if from.oid == to.oid && (to.typmod < 0 || value.is_null()) {
+            return Ok(value);
+        }
+        if from.oid == to.oid {
+            return io::apply_typmod(value, to.oid, to.typmod, false);
+        }
+        match self.cast_assigned(value.clone(), from, to)? {
+            Some(value) => Ok(value),
+            None if value.is_null() => Ok(value),
+            None => io::input(&io::output_string(&value, from.oid, self)?, to.oid, to.typmod, self),
+        }
+    }
+
+    fn composite_fields(&self, type_oid: Oid) -> Option<Arc<[RecordField]>> {
+        crate::names::composite_fields(&*self.catalog().ok()?, type_oid)
+    }
+
+    fn begin_subtransaction(&self) -> Result<Subtransaction> {
+        self.open_subtransaction()
+    }
+
+    fn release_subtransaction(&self, subtransaction: Subtransaction) -> Result<()> {
+        self.close_subtransaction(&subtransaction, true)
+    }
+
+    fn rollback_subtransaction(&self, subtransaction: Subtransaction) -> Result<()> {
+        self.close_subtransaction(&subtransaction, false)
+    }
+
+    fn end_transaction(&self, commit: bool, chain: bool) -> Result<()> {
+        self.end_transaction_in_procedure(commit, chain)?;
+        self.ensure_transaction().map(|_| ())
+    }
+
+    fn open_cursor(
+        &self,
+        name: Option<&str>,
+        scroll: Option<bool>,
+        prepared: &Arc<dyn Prepared>,
+        params: Arc<[Datum]>,
+    ) -> Result<Text> {
+        let fragment = fragment(prepared)?;
+        let Kind::Plan(plan) = &fragment.compiled.kind else {
+            return Err(err!(INVALID_CURSOR_DEFINITION, "cannot open a cursor over a utility statement"));
+        };
+        self.lock_fragment(fragment, plan)?;
+        let name = match name {
+            Some(name) => Text::from(name),
+            None => self.portals.borrow_mut().unnamed_cursor(),
+        };
+        let options = CursorOptions {
+            scroll: scroll.unwrap_or(true),
+            hold: false,
+            binary: false,
+            statement: fragment.compiled.raw.text().to_owned(),
+        };
+        let columns = fragment.compiled.columns.clone().unwrap_or_else(|| Arc::from([]));
+        cursors::open_plan(self, Text::clone(&name), Arc::clone(plan), columns, params, options)?;
+        Ok(name)
+    }
+
+    fn fetch(&self, cursor: &str, direction: CursorMove) -> Result<(Arc<[Column]>, Vec<Row>)> {
+        let portal = self.portals.borrow().require(cursor, "cursor")?;
+        let mut portal =
+            portal.try_borrow_mut().map_err(|_| err!(INVALID_CURSOR_STATE, "cursor \"{cursor}\" is in use"))?;
+        let motion = match direction {
+            CursorMove::Forward(count) => Motion::Forward(count),
+            CursorMove::Absolute(count) => Motion::Absolute(count),
+            CursorMove::Relative(count) => Motion::Relative(count),
+        };
+        let rows = cursors::fetch(self, &mut portal, motion)?;
+        let columns = match &portal.shape {
+            Some(shape) => shape
+                .columns
+                .iter()
+                .map(|column| Column { name: column.name.clone(), ty: column.ty })
+                .collect(),
+            None => Arc::from([]),
+        };
+        Ok((columns, rows))
+    }
+
+    fn close_cursor(&self, cursor: &str) -> Result<()> {
+        let portal = self.portals.borrow().require(cursor, "cursor")?;
+        self.close(&portal)
+    }
+}

@@ -1,0 +1,212 @@
+//! Portals: statements with their parameters, run in steps (Bind and Execute, cursors).
+//!
+//! A portal holds its execution between messages; it borrows nothing of the session. It dies with the transaction that made
+//! it, or with the savepoint inside which it was made, unless it is a cursor WITH HOLD: that one keeps its
+//! rows when the transaction commits.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use cairn_exec::Execution;
+use cairn_types::{Datum, Error, Result, Row, Text, err};
+
+use crate::client::ResultShape;
+use crate::core::Core;
+use crate::session::PreparedStatement;
+use crate::statement::Compiled;
+
+/// All portals of a session by name; the unnamed one's is empty.
+#[derive(Default)]
+pub struct Portals {
+    by_name: HashMap<Text, Rc<RefCell<Portal>>>,
+    last_unnamed_cursor: u64,
+}
+
+pub struct Portal {
+    pub name: Text,
+    /// `None`: an empty query.
+    pub compiled: Option<Rc<Compiled>>,
+    /// What Bind made it from; compiles the statement again if the catalog changes before it runs.
+    pub prepared: Option<Rc<PreparedStatement>>,
+    pub params: Arc<[Datum]>,
+    pub shape: Option<ResultShape>,
+    pub state: State,
+    /// Made by DECLARE (or PL/pgSQL): FETCH and pg_cursors see it.
+    pub cursor: Option<CursorOptions>,
+    /// Open savepoints when it was made.
+    depth: usize,
+    /// Survived the commit of its transaction.
+    pub held: bool,
+    pub created_us: i64,
+}
+
+#[derive(Clone, Debug)]
+pub struct CursorOptions {
+    pub scroll: bool,
+    pub hold: bool,
+    pub binary: bool,
+    pub statement: String,
+}
+
+pub enum State {
+    Ready,
+    Running(Box<Execution>),
+    /// All rows are known: results of utilities and of INSERT ... RETURNING, scrollable and held cursors.
+    Rows(Stored),
+    /// Ran to its end, or failed.
+    Done,
+}
+
+/// Rows with a position: 0 before the first, n on row n, `rows.len() + 1` after the last.
+#[derive(Default)]
+pub struct Stored {
+    pub rows: Vec<Row>,
+    pub position: usize,
+    /// Tag of what made them, where it is not the number of rows.
+    pub tag: Option<String>,
+}
+
+impl Portals {
+    pub fn get(&self, name: &str) -> Option<Rc<RefCell<Portal>>> {
+        self.by_name.get(name).cloned()
+    }
+
+    /// The portal of this name, or 34000.
+    pub fn require(&self, name: &str, what: &str) -> Result<Rc<RefCell<Portal>>> {
+        self.get(name).ok_or_else(|| err!(INVALID_CURSOR_NAME, "{what} \"{name}\" does not exist"))
+    }
+
+    pub fn remove(&mut self, name: &str) -> Option<Rc<RefCell<Portal>>> {
+        self.by_name.remove(name)
+    }
+
+    pub fn all(&self) -> Vec<Rc<RefCell<Portal>>> {
+        self.by_name.values().cloned().collect()
+    }
+
+    /// A name for a cursor that was opened without one.
+    pub fn unnamed_cursor(&mut self) -> Text {
+        loop {
+            self.last_unnamed_cursor += 1;
+            let name = format!("<unnamed portal {}>", self.last_unnamed_cursor);
+            if !self.by_name.contains_key(name.as_str()) {
+                return name.into();
+            }
+        }
+    }
+}
+
+impl Portal {
+    pub fn new(core: &Core, name: Text, compiled: Option<Rc<Compiled>>, params: Arc<[Datum]>, shape: Option<ResultShape>) -> Portal {
+        Portal {
+            name,
+            compiled,
+            prepared: None,
+            params,
+            shape,
+            state: State::Ready,
+            cursor: None,
+            depth: core.savepoint_depth(),
+            held: false,
+            created_us: cairn_types::Env::statement_time(core),
+        }
+    }
+}
+
+impl Core {
+    /// Makes a portal known. The unnamed one replaces its predecessor, another name must be free.
+    pub(crate) fn add_portal(&self, portal: Portal) -> Result<Rc<RefCell<Portal>>> {
+        let name = Arc::clone(&portal.name);
+        let old = self.portals.borrow().get(&name);
+        if let Some(old) = old {
+            if !name.is_empty() {
+                return Err(err!(DUPLICATE_CURSOR, "cursor \"{name}\" already exists"));
+            }
+            self.close(&old)?;
+        }
+        let portal = Rc::new(RefCell::new(portal));
+        self.portals.borrow_mut().by_name.insert(name, Rc::clone(&portal));
+        Ok(portal)
+    }
+
+    /// Ends a portal's execution, so that a data-modifying statement is completed; it is forgotten.
+    pub(crate) fn close(&self, portal: &Rc<RefCell<Portal>>) -> Result<()> {
+        let (name, state) = {
+            let mut portal = portal
+                .try_borrow_mut()
+                .map_err(|_| Error::internal("a portal is closed while it runs"))?;
+            (Arc::clone(&portal.name), std::mem::replace(&mut portal.state, State::Done))
+        };
+        self.portals.borrow_mut().remove(&name);
+        if let State::Running(mut execution) = state {
+            if self.transaction_if_begun().is_some() {
+                self.with_exec(|cx| execution.finish(cx))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// COMMIT: cursors WITH HOLD keep their rows, all other portals go.
+    pub(crate) fn portals_at_commit(&self) -> Result<()> {
+        if self.portals.borrow().by_name.is_empty() {
+            return Ok(());
+        }
+        let all = self.portals.borrow().all();
+        for portal in all {
+            let (held, holds) = match portal.try_borrow() {
+                Ok(portal) => (portal.held, portal.cursor.as_ref().is_some_and(|cursor| cursor.hold)),
+                // It is the one that runs the COMMIT (a procedure's).
+                Err(_) => continue,
+            };
+            if held {
+                continue;
+            }
+            if holds {
+                crate::cursors::store_rows(self, &mut portal.borrow_mut())?;
+                portal.borrow_mut().held = true;
+            } else {
+                self.close(&portal)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// ROLLBACK (depth 0), ROLLBACK TO: portals made since are forgotten.
+    pub(crate) fn portals_at_rollback(&self, depth: usize) {
+        self.portals.borrow_mut().by_name.retain(|_, portal| match portal.try_borrow() {
+            Ok(portal) => portal.held || depth > 0 && portal.depth < depth,
+            Err(_) => depth > 0,
+        });
+    }
+
+    /// RELEASE: portals of the released savepoint belong to the one around it.
+    pub(crate) fn portals_at_release(&self, depth: usize) {
+        for portal in self.portals.borrow().all() {
+            if let Ok(mut portal) = portal.try_borrow_mut() {
+                portal.depth = portal.depth.min(depth);
+            }
+        }
+    }
+}
+
+impl Stored {
+    pub fn new(rows: Vec<Row>) -> Self {
+        Stored { rows, position: 0, tag: None }
+    }
+
+    /// Rows that have not been passed yet, at most so many (0: all); the position moves behind them.
+    pub fn take_forward(&mut self, count: usize) -> &[Row] {
+        let from = self.position.min(self.rows.len());
+        let limit = if count == 0 { usize::MAX } else { count };
+        let to = from.saturating_add(limit).min(self.rows.len());
+        self.position = to;
+        &self.rows[from..to]
+    }
+
+    pub fn is_exhausted(&self) -> bool {
+        self.position >= self.rows.len()
+    }
+}
+

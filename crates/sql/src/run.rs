@@ -1,0 +1,236 @@
+//! Running plans: snapshot, table locks, rows to whoever wants them, the end of the command.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use cairn_analyze::query::{CommandType, LockStrength};
+use cairn_exec::execution::Watch;
+use cairn_exec::{ExecContext, Execution, Plan, TxnResultExt, Usage};
+use cairn_txn::{LockScope, LockTag, Snapshot, TableLockMode, Transaction, WaitPolicy};
+use cairn_types::oid::{FIRST_USER_OID, catalogs};
+use cairn_types::{Datum, Result, err};
+
+use crate::client::{Client, ResultShape};
+use crate::core::Core;
+use crate::statement::Compiled;
+use crate::transaction::Phase;
+
+impl Core {
+    /// The session as the executor wants it; a transaction must have begun.
+    pub(crate) fn with_exec<R>(&self, work: impl FnOnce(&ExecContext<'_>) -> Result<R>) -> Result<R> {
+        let transaction = self.transaction()?;
+        let catalog = self.catalog()?;
+        let (work_mem, lock_timeout) = self.hot(|hot| (hot.work_mem_bytes, hot.lock_timeout));
+        work(&ExecContext {
+            txn: &transaction,
+            store: &self.database.store,
+            catalog: &catalog,
+            env: self,
+            runner: self,
+            work_mem,
+            lock_timeout,
+            constraints: &self.constraints,
+        })
+    }
+
+    /// Locks the plan's tables; whether the catalog is still the one that the plan was made from is the caller's
+    /// question, to be asked afterwards.
+    pub(crate) fn lock_relations(&self, plan: &Plan, transaction: &Arc<dyn Transaction>) -> Result<()> {
+        let timeout = self.hot(|hot| hot.lock_timeout);
+        for used in &plan.relations {
+            if used.relation < FIRST_USER_OID {
+                continue;
+            }
+            let mode = match used.usage {
+                Usage::Read => TableLockMode::AccessShare,
+                Usage::Lock(_) => TableLockMode::RowShare,
+                Usage::Write => TableLockMode::RowExclusive,
+            };
+            let tag = LockTag::Object { class: catalogs::PG_CLASS, object: used.relation };
+            transaction.lock_object(tag, mode, LockScope::Transaction, WaitPolicy::Block { timeout }).sql()?;
+        }
+        Ok(())
+    }
+
+    /// Gets a plan ready to run: a transaction, table locks, and a plan that fits the catalog as it is under them.
+    /// `compile` makes the statement anew.
+    pub(crate) fn prepare_to_run(
+        &self,
+        mut compiled: Rc<Compiled>,
+        compile: &mut dyn FnMut() -> Result<Rc<Compiled>>,
+    ) -> Result<Rc<Compiled>> {
+        let transaction = self.ensure_transaction()?;
+        // Each round another session's DDL has come in between; it ends when none does.
+        loop {
+            let Some(plan) = compiled.plan() else { return Ok(compiled) };
+            self.check_read_only(plan)?;
+            self.lock_relations(plan, &transaction)?;
+            if compiled.is_current(self)? {
+                return Ok(compiled);
+            }
+            compiled = compile()?;
+        }
+    }
+
+    /// Locks one table, to the end of the transaction.
+    pub(crate) fn lock_relation(&self, relation: &cairn_catalog::Relation, mode: TableLockMode) -> Result<()> {
+        let tag = LockTag::Object { class: catalogs::PG_CLASS, object: relation.oid };
+        let wait = WaitPolicy::Block { timeout: self.hot(|hot| hot.lock_timeout) };
+        self.ensure_transaction()?.lock_object(tag, mode, LockScope::Transaction, wait).sql()?;
+        Ok(())
+    }
+
+    /// 25006 for a plan that writes in a transaction that may not.
+    pub(crate) fn check_plan_writes(&self, plan: &Plan) -> Result<()> {
+        self.check_read_only(plan)
+    }
+
+    fn check_read_only(&self, plan: &Plan) -> Result<()> {
+        if !plan.modifies || !self.block.borrow().read_only {
+            return Ok(());
+        }
+        let temporary = |oid| {
+            self.catalog().is_ok_and(|catalog| {
+                catalog
+                    .relation(oid)
+                    .is_some_and(|relation| relation.persistence == cairn_catalog::Persistence::Temporary)
+            })
+        };
+        let forbidden = plan.relations.iter().any(|used| match used.usage {
+            Usage::Read => false,
+            Usage::Lock(_) => true,
+            Usage::Write => !temporary(used.relation),
+        });
+        if !forbidden {
+            return Ok(());
+        }
+        let what = match plan.command {
+            CommandType::Insert => "INSERT",
+            CommandType::Update => "UPDATE",
+            CommandType::Delete => "DELETE",
+            CommandType::Select => {
+                let strongest = plan.relations.iter().filter_map(|used| match used.usage {
+                    Usage::Lock(strength) => Some(strength),
+                    _ => None,
+                });
+                match strongest.max() {
+                    Some(LockStrength::Update) => "SELECT FOR UPDATE",
+                    Some(LockStrength::NoKeyUpdate) => "SELECT FOR NO KEY UPDATE",
+                    Some(LockStrength::Share) => "SELECT FOR SHARE",
+                    Some(LockStrength::KeyShare) => "SELECT FOR KEY SHARE",
+                    None => "SELECT",
+                }
+            }
+        };
+        Err(read_only_error(what))
+    }
+
+    /// A snapshot for a statement that begins, pushed for the functions that it calls; [`Core::pop_snapshot`] ends it.
+    pub(crate) fn push_snapshot(&self, transaction: &Arc<dyn Transaction>) -> Result<Snapshot> {
+        let snapshot = transaction.snapshot().sql()?;
+        self.snapshots.borrow_mut().push(snapshot);
+        Ok(snapshot)
+    }
+
+    pub(crate) fn pop_snapshot(&self) {
+        self.snapshots.borrow_mut().pop();
+    }
+
+    /// Runs a plan to its end. `sink` gets every row. The number of rows, or of rows changed.
+    pub(crate) fn run_plan(
+        &self,
+        plan: &Arc<Plan>,
+        params: Arc<[Datum]>,
+        sink: &mut dyn FnMut(&[Datum]) -> Result<()>,
+    ) -> Result<u64> {
+        let transaction = self.ensure_transaction()?;
+        let snapshot = self.push_snapshot(&transaction)?;
+        let result = self.run_plan_at(plan, params, snapshot, sink);
+        self.pop_snapshot();
+        let count = result?;
+        if plan.modifies {
+            transaction.advance_command();
+        }
+        Ok(count)
+    }
+
+    /// [`Core::run_plan`] at a snapshot of the caller's; the command is not ended.
+    pub(crate) fn run_plan_at(
+        &self,
+        plan: &Arc<Plan>,
+        params: Arc<[Datum]>,
+        snapshot: Snapshot,
+        sink: &mut dyn FnMut(&[Datum]) -> Result<()>,
+    ) -> Result<u64> {
+        let mut execution = Execution::start(Arc::clone(plan), params, snapshot, Watch::Off);
+        self.with_exec(|cx| {
+            let mut rows = 0;
+            if plan.returns_rows() {
+                while let Some(row) = execution.next_row(cx)? {
+                    sink(row)?;
+                    rows += 1;
+                }
+            }
+            execution.finish(cx)?;
+            Ok(if plan.command == CommandType::Select { rows } else { execution.processed() })
+        })
+    }
+
+    /// Before rows may leave for the client in the middle of a statement, and at its end: what they were read from must
+    /// be durable. Inside a block, a statement that locks rows is excused: the block's end waits.
+    pub(crate) fn settle(&self, plan: &Plan) -> Result<()> {
+        if plan.modifies && self.phase() == Phase::Block {
+            return Ok(());
+        }
+        match self.transaction_if_begun() {
+            Some(transaction) => transaction.wait_settled().sql(),
+            None => Ok(()),
+        }
+    }
+
+    /// Sends notices that have gathered.
+    pub(crate) fn send_notices(&self, client: &mut dyn Client) {
+        if self.has_notices() {
+            for notice in self.take_notices() {
+                client.notice(&notice);
+            }
+        }
+    }
+
+    /// One row to the client, notices before it.
+    pub(crate) fn send_row(
+        &self,
+        client: &mut dyn Client,
+        shape: &ResultShape,
+        plan: &Plan,
+        row: &[Datum],
+    ) -> Result<()> {
+        self.send_notices(client);
+        client.row(shape, self, row)?;
+        if client.wants_flush() {
+            self.settle(plan)?;
+            client.flush()?;
+        }
+        Ok(())
+    }
+}
+
+/// 25006.
+pub(crate) fn read_only_error(what: &str) -> cairn_types::Error {
+    err!(READ_ONLY_SQL_TRANSACTION, "cannot execute {what} in a read-only transaction")
+}
+
+/// The command tag of a plan that has run.
+pub(crate) fn tag(command: CommandType, count: u64) -> String {
+    match command {
+        CommandType::Select => format!("SELECT {count}"),
+        CommandType::Insert => format!("INSERT 0 {count}"),
+        CommandType::Update => format!("UPDATE {count}"),
+        CommandType::Delete => format!("DELETE {count}"),
+    }
+}
+
+/// What remains to be checked at the end of a transaction: deferred constraints.
+pub(crate) fn before_commit(core: &Core) -> Result<()> {
+    core.with_exec(|cx| core.constraints.check(cx))
+}

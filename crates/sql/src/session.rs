@@ -1,0 +1,752 @@
+//! One client's session: what the protocol's messages do.
+//!
+//! The simple protocol runs a string of statements; the extended one parses, binds and executes in steps. Both end in the same
+//! places: [`Compiled`] statements, [`Core::run_plan`] and [`utility`]. An error rolls back the statement's
+//! transaction, or leaves the block failed ([`crate::transaction`]); the caller tells the client.
+//!
+//! **Order of an answer.** In an implicit transaction the commit comes before the tag, so that whoever reads
+//! `INSERT 0 1` knows that it is durable.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cairn_analyze::{Parameters, RawStatement};
+use cairn_exec::Execution;
+use cairn_exec::execution::Watch;
+use cairn_txn::CancelReason;
+use cairn_types::{Datum, Env, Error, Oid, Result, Severity, err, io};
+use pg_query::protobuf::node::Node as NodeEnum;
+
+use crate::client::{Bind, Client, Format, Frontend, ResultShape, Startup, TransactionStatus};
+use crate::core::{Core, User};
+use crate::instance::Instance;
+use crate::portal::{Portal, State, Stored};
+use crate::run::tag;
+use crate::settings::{REPORTED, Source};
+use crate::shapes::ShapeCache;
+use crate::statement::{Compiled, Kind};
+use crate::transaction::Phase;
+use crate::utility::{self, Invocation, Outcome};
+
+/// A prepared statement, of either protocol.
+pub struct PreparedStatement {
+    pub name: String,
+    pub text: Arc<str>,
+    /// `None`: an empty query.
+    pub raw: Option<Arc<RawStatement>>,
+    pub parameter_types: Vec<Oid>,
+    compiled: RefCell<Option<Rc<Compiled>>>,
+    /// Made by PREPARE.
+    pub from_sql: bool,
+    pub prepared_us: i64,
+}
+
+impl PreparedStatement {
+    /// Analyzes a statement for later. Types of parameters that are not given (0) are inferred.
+    pub fn new(
+        core: &Core,
+        name: &str,
+        text: Arc<str>,
+        raw: Option<RawStatement>,
+        given: &[Oid],
+        from_sql: bool,
+    ) -> Result<Self> {
+        let types = RefCell::new(given.to_vec());
+        let raw = raw.map(Arc::new);
+        let compiled = match &raw {
+            Some(raw) => Some(Rc::new(Compiled::new(core, raw, Parameters::Infer(&types))?)),
+            None => None,
+        };
+        Ok(PreparedStatement {
+            name: name.to_owned(),
+            text,
+            raw,
+            parameter_types: types.into_inner(),
+            compiled: RefCell::new(compiled),
+            from_sql,
+            prepared_us: core.statement_time(),
+        })
+    }
+
+    /// The statement ready to run against the catalog as it is.
+    pub fn compiled(&self, core: &Core) -> Result<Option<Rc<Compiled>>> {
+        let Some(raw) = &self.raw else { return Ok(None) };
+        let kept = self.compiled.borrow().clone();
+        if let Some(kept) = &kept {
+            if kept.is_current(core)? {
+                return Ok(Some(Rc::clone(kept)));
+            }
+        }
+        let types = RefCell::new(self.parameter_types.clone());
+        let fresh = Rc::new(Compiled::new(core, raw, Parameters::Infer(&types))?);
+        if let Some(kept) = kept {
+            if !same_columns(&kept, &fresh) {
+                return Err(err!(FEATURE_NOT_SUPPORTED, "cached plan must not change result type"));
+            }
+        }
+        *self.compiled.borrow_mut() = Some(Rc::clone(&fresh));
+        Ok(Some(fresh))
+    }
+}
+
+fn same_columns(a: &Compiled, b: &Compiled) -> bool {
+    match (&a.columns, &b.columns) {
+        (None, None) => true,
+        (Some(a), Some(b)) => {
+            a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| a.ty.oid == b.ty.oid && a.ty.typmod == b.ty.typmod)
+        }
+        _ => false,
+    }
+}
+
+/// The statements that a session has prepared, by name.
+#[derive(Default)]
+pub struct PreparedStatements(HashMap<String, Rc<PreparedStatement>>);
+
+impl PreparedStatements {
+    pub fn get(&self, name: &str) -> Result<Rc<PreparedStatement>> {
+        self.0.get(name).cloned().ok_or_else(|| {
+            if name.is_empty() {
+                err!(INVALID_SQL_STATEMENT_NAME, "unnamed prepared statement does not exist")
+            } else {
+                err!(INVALID_SQL_STATEMENT_NAME, "prepared statement \"{name}\" does not exist")
+            }
+        })
+    }
+
+    /// 42P05 if the name is taken; the unnamed one replaces its predecessor.
+    pub fn add(&mut self, statement: PreparedStatement) -> Result<()> {
+        self.check_free(&statement.name)?;
+        self.0.insert(statement.name.clone(), Rc::new(statement));
+        Ok(())
+    }
+
+    pub fn check_free(&self, name: &str) -> Result<()> {
+        if !name.is_empty() && self.0.contains_key(name) {
+            return Err(err!(DUPLICATE_PREPARED_STATEMENT, "prepared statement \"{name}\" already exists"));
+        }
+        Ok(())
+    }
+
+    pub fn remove(&mut self, name: &str) -> bool {
+        self.0.remove(name).is_some()
+    }
+
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    pub fn all(&self) -> impl Iterator<Item = &Rc<PreparedStatement>> {
+        self.0.values()
+    }
+}
+
+pub struct Session {
+    core: Rc<Core>,
+    shapes: ShapeCache,
+    /// What the client was last told of each reported setting.
+    reported: Vec<(&'static str, String)>,
+}
+
+impl Session {
+    /// Opens a session for a role in a database. `wake` interrupts the client side's wait for messages.
+    pub fn open(
+        instance: &Arc<Instance>,
+        startup: Startup,
+        user: User,
+        wake: Box<dyn Fn() + Send + Sync>,
+    ) -> Result<Session> {
+        let database = instance.database(&startup.database)?;
+        if !database.info.allows_connections {
+            return Err(err!(
+                OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "database \"{}\" is not currently accepting connections",
+                startup.database
+            ));
+        }
+        let entry = instance.register(&startup, &database, &user, wake);
+        let core = Core::new(Arc::clone(instance), database, entry, user);
+        let mut session = Session { core, shapes: ShapeCache::default(), reported: Vec::new() };
+        for (name, value) in &startup.settings {
+            session.core.with_settings(|settings| settings.set(name, value, false, Source::Client))?;
+        }
+        session.reported = REPORTED.iter().map(|name| (*name, session.core.show(name).unwrap_or_default())).collect();
+        session.core.with_settings(|settings| settings.take_changed());
+        session.core.entry.activity.lock().application_name =
+            session.core.show("application_name").unwrap_or_default();
+        Ok(session)
+    }
+
+    pub fn core(&self) -> &Rc<Core> {
+        &self.core
+    }
+
+    fn begin_message(&self, text: &str) {
+        let now = crate::clock::now_us();
+        let core = &self.core;
+        core.set_statement_time(now);
+        core.entry.handle.interrupt.clear();
+        {
+            let mut activity = core.entry.activity.lock();
+            activity.state = "active";
+            activity.query = text.into();
+            activity.query_start_us = now;
+            activity.state_change_us = now;
+        }
+        let timeout = core.hot(|hot| hot.statement_timeout);
+        if !timeout.is_zero() {
+            core.instance.arm(&core.entry, timeout);
+        }
+    }
+
+    /// What follows every message that ran something: the timeout is over; an error is dealt with.
+    fn end_message(&mut self, result: Result<()>, text: &str, client: &mut dyn Client) -> Result<()> {
+        let core = &self.core;
+        if !core.hot(|hot| hot.statement_timeout).is_zero() {
+            core.instance.disarm(&core.entry);
+        }
+        if result.is_err() {
+            core.abort();
+        }
+        core.send_notices(client);
+        self.report_settings(client);
+        result.map_err(|error| locate(error, text))
+    }
+
+    fn report_settings(&mut self, client: &mut dyn Client) {
+        if !self.core.with_settings_ref(|settings| settings.take_changed()) {
+            return;
+        }
+        for (name, told) in &mut self.reported {
+            let value = self.core.show(name).unwrap_or_default();
+            if value != *told {
+                client.parameter_status(name, &value);
+                if *name == "application_name" {
+                    self.core.entry.activity.lock().application_name.clone_from(&value);
+                }
+                *told = value;
+            }
+        }
+    }
+
+    fn query_string(&mut self, text: &str, client: &mut dyn Client) -> Result<()> {
+        let core = Rc::clone(&self.core);
+        core.prepared.borrow_mut().remove("");
+        let unnamed = core.portals.borrow().get("");
+        if let Some(portal) = unnamed {
+            core.close(&portal)?;
+        }
+        if core.phase() != Phase::Failed {
+            if let Some(mut cached) = self.shapes.get(&core, text)? {
+                core.start_implicit();
+                return self.run_compiled(cached.compiled, cached.params, &mut cached.compile, true, client);
+            }
+        }
+        let statements = cairn_analyze::parse(text)?;
+        if statements.is_empty() {
+            core.finish_implicit()?;
+            client.empty_query();
+            return Ok(());
+        }
+        let many = statements.len() > 1;
+        let last = statements.len() - 1;
+        for (index, raw) in statements.into_iter().enumerate() {
+            if index > 0 {
+                core.set_statement_time(crate::clock::now_us());
+            }
+            self.statement(Arc::new(raw), many, index == last, client)?;
+        }
+        Ok(())
+    }
+
+    /// One statement of a query string.
+    fn statement(&mut self, raw: Arc<RawStatement>, many: bool, last: bool, client: &mut dyn Client) -> Result<()> {
+        let core = Rc::clone(&self.core);
+        if let NodeEnum::TransactionStmt(statement) = &*raw.node {
+            let tag = core.transaction_statement(statement)?;
+            core.send_notices(client);
+            client.command_complete(tag);
+            return Ok(());
+        }
+        core.check_not_failed()?;
+        core.start_implicit();
+        let mut compile = || Ok(Rc::new(Compiled::new(&core, &raw, Parameters::None)?));
+        let compiled = compile()?;
+        if let Kind::Utility(statement) = &compiled.kind {
+            let in_block = many || core.phase() == Phase::Block;
+            let mut invocation = Invocation::new(&core, &compiled.raw, in_block);
+            invocation.client = Some(client);
+            let outcome = utility::run(&mut invocation, statement)?;
+            return finish_utility(&core, outcome, last, client);
+        }
+        self.run_compiled(compiled, Arc::from([]), &mut compile, last, client)
+    }
+
+    fn run_compiled(
+        &self,
+        compiled: Rc<Compiled>,
+        params: Arc<[Datum]>,
+        compile: &mut dyn FnMut() -> Result<Rc<Compiled>>,
+        last: bool,
+        client: &mut dyn Client,
+    ) -> Result<()> {
+        let core = &self.core;
+        let compiled = core.prepare_to_run(compiled, compile)?;
+        let Some(plan) = compiled.plan() else { return Err(Error::internal("a query has become a command")) };
+        let count = match &compiled.columns {
+            Some(columns) => {
+                let shape = ResultShape::text(Arc::clone(columns));
+                client.row_description(&shape);
+                core.run_plan(plan, params, &mut |row| core.send_row(client, &shape, plan, row))?
+            }
+            None => core.run_plan(plan, params, &mut |_| Ok(()))?,
+        };
+        if last && core.phase() == Phase::Started {
+            core.finish_implicit()?;
+        } else {
+            core.settle(plan)?;
+        }
+        core.send_notices(client);
+        client.command_complete(&tag(plan.command, count));
+        Ok(())
+    }
+
+    fn check_runnable(&self, raw: Option<&RawStatement>) -> Result<()> {
+        let ends_transaction = raw.is_some_and(|raw| matches!(&*raw.node, NodeEnum::TransactionStmt(_)));
+        if ends_transaction { Ok(()) } else { self.core.check_not_failed() }
+    }
+
+    fn parse_message(&mut self, name: &str, text: &str, types: &[Oid]) -> Result<()> {
+        let core = &self.core;
+        core.prepared.borrow().check_free(name)?;
+        let mut statements = cairn_analyze::parse(text)?;
+        if statements.len() > 1 {
+            return Err(err!(SYNTAX_ERROR, "cannot insert multiple commands into a prepared statement"));
+        }
+        let raw = statements.pop();
+        self.check_runnable(raw.as_ref())?;
+        core.start_implicit();
+        let statement = PreparedStatement::new(core, name, text.into(), raw, types, false)?;
+        core.prepared.borrow_mut().add(statement)
+    }
+
+    fn bind_message(&mut self, bind: &Bind<'_>) -> Result<()> {
+        let core = &self.core;
+        let statement = core.prepared.borrow().get(bind.statement)?;
+        self.check_runnable(statement.raw.as_deref())?;
+        core.start_implicit();
+        let expected = statement.parameter_types.len();
+        if bind.parameters.len() != expected {
+            return Err(err!(
+                PROTOCOL_VIOLATION,
+                "bind message supplies {} parameters, but prepared statement \"{}\" requires {expected}",
+                bind.parameters.len(),
+                bind.statement
+            ));
+        }
+        let compiled = statement.compiled(core)?;
+        let mut params = Vec::with_capacity(expected);
+        for (index, (value, ty)) in bind.parameters.iter().zip(&statement.parameter_types).enumerate() {
+            let format = match bind.parameter_formats.as_slice() {
+                [] => Format::Text,
+                [one] => *one,
+                many => many.get(index).copied().unwrap_or_default(),
+            };
+            params.push(match value {
+                None => Datum::Null,
+                Some(bytes) => read_parameter(core, bytes, *ty, format)?,
+            });
+        }
+        let columns = compiled.as_ref().and_then(|compiled| compiled.columns.clone());
+        if bind.result_formats.len() > 1 {
+            let count = columns.as_ref().map_or(0, |columns| columns.len());
+            if bind.result_formats.len() != count {
+                return Err(err!(
+                    PROTOCOL_VIOLATION,
+                    "bind message has {} result formats but query has {count} columns",
+                    bind.result_formats.len()
+                ));
+            }
+        }
+        let shape = columns.map(|columns| ResultShape { columns, formats: bind.result_formats.clone() });
+        let mut portal = Portal::new(core, bind.portal.into(), compiled, params.into(), shape);
+        portal.prepared = Some(statement);
+        core.add_portal(portal)?;
+        Ok(())
+    }
+
+    fn execute_message(&mut self, name: &str, max_rows: u32, client: &mut dyn Client) -> Result<()> {
+        let core = Rc::clone(&self.core);
+        let portal = core.portals.borrow().require(name, "portal")?;
+        let mut portal =
+            portal.try_borrow_mut().map_err(|_| err!(INVALID_CURSOR_STATE, "portal \"{name}\" cannot be run"))?;
+        let Some(compiled) = portal.compiled.clone() else {
+            client.empty_query();
+            return Ok(());
+        };
+        if let NodeEnum::TransactionStmt(statement) = &*compiled.raw.node {
+            let statement = statement.clone();
+            drop(portal);
+            let tag = core.transaction_statement(&statement)?;
+            core.send_notices(client);
+            client.command_complete(tag);
+            return Ok(());
+        }
+        core.check_not_failed()?;
+        core.start_implicit();
+        let max_rows = max_rows as usize;
+        let result = match &compiled.kind {
+            Kind::Plan(_) => execute_plan(&core, &mut portal, compiled, max_rows, client),
+            Kind::Utility(statement) => execute_utility(&core, &mut portal, &compiled, statement, max_rows, client),
+        };
+        if result.is_err() {
+            portal.state = State::Done;
+        }
+        result
+    }
+}
+
+/// Reads a parameter's value as its type's input function does.
+fn read_parameter(core: &Core, bytes: &[u8], ty: Oid, format: Format) -> Result<Datum> {
+    match format {
+        Format::Binary => io::recv(bytes, ty, -1, core),
+        Format::Text => {
+            let text = std::str::from_utf8(bytes).map_err(|error| {
+                let byte = bytes.get(error.valid_up_to()).copied().unwrap_or(0);
+                err!(CHARACTER_NOT_IN_REPERTOIRE, "invalid byte sequence for encoding \"UTF8\": 0x{byte:02x}")
+            })?;
+            if text.contains('\0') {
+                return Err(err!(CHARACTER_NOT_IN_REPERTOIRE, "invalid byte sequence for encoding \"UTF8\": 0x00"));
+            }
+            io::input(text, ty, -1, core)
+        }
+    }
+}
+
+/// Rows and tag of a utility in the simple protocol.
+fn finish_utility(core: &Core, outcome: Outcome, last: bool, client: &mut dyn Client) -> Result<()> {
+    if let Some(columns) = &outcome.columns {
+        let shape = ResultShape::text(Arc::clone(columns));
+        core.send_notices(client);
+        client.row_description(&shape);
+        for row in &outcome.rows {
+            client.row(&shape, core, row)?;
+            if client.wants_flush() {
+                client.flush()?;
+            }
+        }
+    }
+    if last {
+        core.finish_implicit()?;
+    }
+    core.send_notices(client);
+    client.command_complete(&outcome.tag);
+    Ok(())
+}
+
+/// Execute of a query's portal: rows up to the limit.
+fn execute_plan(
+    core: &Rc<Core>,
+    portal: &mut Portal,
+    compiled: Rc<Compiled>,
+    max_rows: usize,
+    client: &mut dyn Client,
+) -> Result<()> {
+    if matches!(portal.state, State::Ready) {
+        let prepared = portal.prepared.clone();
+        let mut compile = || match &prepared {
+            Some(prepared) => prepared.compiled(core)?.ok_or_else(|| Error::internal("a statement has vanished")),
+            None => Err(err!(FEATURE_NOT_SUPPORTED, "cached plan must not change result type")),
+        };
+        let compiled = core.prepare_to_run(compiled, &mut compile)?;
+        let Some(plan) = compiled.plan() else { return Err(Error::internal("a query has become a command")) };
+        if max_rows == 0 || !plan.returns_rows() {
+            let shape = portal.shape.take();
+            let count = match &shape {
+                Some(shape) => core.run_plan(plan, Arc::clone(&portal.params), &mut |row| {
+                    core.send_row(client, shape, plan, row)
+                }),
+                None => core.run_plan(plan, Arc::clone(&portal.params), &mut |_| Ok(())),
+            };
+            portal.shape = shape;
+            portal.state = State::Done;
+            let count = count?;
+            core.settle(plan)?;
+            core.send_notices(client);
+            client.command_complete(&tag(plan.command, count));
+            return Ok(());
+        }
+        if plan.modifies {
+            // The statement runs to its end, whatever the client takes of its rows.
+            let mut rows = Vec::new();
+            let count = core.run_plan(plan, Arc::clone(&portal.params), &mut |row| {
+                rows.push(row.to_vec());
+                Ok(())
+            })?;
+            core.settle(plan)?;
+            portal.state = State::Rows(Stored { rows, position: 0, tag: Some(tag(plan.command, count)) });
+        } else {
+            let transaction = core.ensure_transaction()?;
+            let snapshot = core.push_snapshot(&transaction)?;
+            core.pop_snapshot();
+            let execution = Execution::start(Arc::clone(plan), Arc::clone(&portal.params), snapshot, Watch::Off);
+            portal.state = State::Running(Box::new(execution));
+        }
+        portal.compiled = Some(compiled);
+    }
+    let Some(shape) = portal.shape.clone() else { return Err(Error::internal("rows without columns")) };
+    match &mut portal.state {
+        State::Running(execution) => {
+            let plan = Arc::clone(execution.plan());
+            core.snapshots.borrow_mut().push(execution.frame.snapshot);
+            let sent = core.with_exec(|cx| {
+                let mut sent = 0;
+                while max_rows == 0 || sent < max_rows {
+                    match execution.next_row(cx)? {
+                        Some(row) => core.send_row(client, &shape, &plan, row)?,
+                        None => {
+                            execution.finish(cx)?;
+                            return Ok((sent, true));
+                        }
+                    }
+                    sent += 1;
+                }
+                Ok((sent, false))
+            });
+            core.pop_snapshot();
+            let (sent, ended) = sent?;
+            core.settle(&plan)?;
+            core.send_notices(client);
+            if ended {
+                portal.state = State::Done;
+                client.command_complete(&format!("SELECT {sent}"));
+            } else {
+                client.portal_suspended();
+            }
+        }
+        State::Rows(_) => send_stored(core, portal, max_rows, client)?,
+        State::Ready | State::Done => {
+            // Run again after its end, a portal is empty.
+            client.command_complete(&match portal.compiled.as_ref().and_then(|compiled| compiled.plan()) {
+                Some(plan) => tag(plan.command, 0),
+                None => "SELECT 0".to_owned(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Rows of a portal that has run to its end.
+fn send_stored(core: &Core, portal: &mut Portal, max_rows: usize, client: &mut dyn Client) -> Result<()> {
+    let Some(shape) = portal.shape.clone() else { return Err(Error::internal("rows without columns")) };
+    let State::Rows(stored) = &mut portal.state else { return Ok(()) };
+    let sent = {
+        let rows = stored.take_forward(max_rows);
+        for row in rows {
+            client.row(&shape, core, row)?;
+            if client.wants_flush() {
+                client.flush()?;
+            }
+        }
+        rows.len()
+    };
+    core.send_notices(client);
+    if max_rows > 0 && sent == max_rows && !stored.is_exhausted() {
+        client.portal_suspended();
+    } else {
+        client.command_complete(&stored.tag.clone().unwrap_or_else(|| format!("SELECT {sent}")));
+    }
+    Ok(())
+}
+
+fn execute_utility(
+    core: &Rc<Core>,
+    portal: &mut Portal,
+    compiled: &Rc<Compiled>,
+    statement: &cairn_analyze::query::Statement,
+    max_rows: usize,
+    client: &mut dyn Client,
+) -> Result<()> {
+    if matches!(portal.state, State::Ready) {
+        let mut invocation = Invocation::new(core, &compiled.raw, core.phase() == Phase::Block);
+        invocation.params = Arc::clone(&portal.params);
+        invocation.client = Some(client);
+        let outcome = utility::run(&mut invocation, statement)?;
+        if outcome.columns.is_none() {
+            portal.state = State::Done;
+            core.send_notices(client);
+            client.command_complete(&outcome.tag);
+            return Ok(());
+        }
+        portal.state = State::Rows(Stored { rows: outcome.rows, position: 0, tag: Some(outcome.tag) });
+    }
+    match portal.state {
+        State::Rows(_) => send_stored(core, portal, max_rows, client),
+        _ => {
+            client.command_complete("SELECT 0");
+            Ok(())
+        }
+    }
+}
+
+/// Turns an error's byte offset into a character offset of the text that it belongs to.
+fn locate(mut error: Error, text: &str) -> Error {
+    let report = error.report_mut();
+    if let Some(location) = report.location {
+        let text = report.internal_query.as_deref().unwrap_or(text);
+        let end = (location as usize).min(text.len());
+        let characters = text.as_bytes().iter().take(end).filter(|byte| (**byte & 0xC0) != 0x80).count();
+        report.location = u32::try_from(characters).ok();
+    }
+    error
+}
+
+impl Frontend for Session {
+    fn status(&self) -> TransactionStatus {
+        let status = self.core.status();
+        let mut activity = self.core.entry.activity.lock();
+        activity.state = match status {
+            TransactionStatus::Idle => "idle",
+            TransactionStatus::InTransaction => "idle in transaction",
+            TransactionStatus::Failed => "idle in transaction (aborted)",
+        };
+        activity.transaction_start_us =
+            (status != TransactionStatus::Idle).then(|| self.core.transaction_time());
+        status
+    }
+
+    fn initial_parameters(&self) -> Vec<(String, String)> {
+        self.reported.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
+    }
+
+    fn pid(&self) -> i32 {
+        self.core.entry.handle.pid
+    }
+
+    fn secret(&self) -> i32 {
+        self.core.entry.secret
+    }
+
+    fn simple_query(&mut self, text: &str, client: &mut dyn Client) -> Result<()> {
+        self.begin_message(text);
+        let result = self.query_string(text, client);
+        self.end_message(result, text, client)
+    }
+
+    fn parse(&mut self, name: &str, text: &str, types: &[Oid], client: &mut dyn Client) -> Result<()> {
+        self.begin_message(text);
+        let result = self.parse_message(name, text, types);
+        self.end_message(result, text, client)
+    }
+
+    fn bind(&mut self, bind: Bind<'_>, client: &mut dyn Client) -> Result<()> {
+        self.core.set_statement_time(crate::clock::now_us());
+        let result = self.bind_message(&bind);
+        self.end_message(result, "", client)
+    }
+
+    fn describe_statement(&mut self, name: &str, client: &mut dyn Client) -> Result<()> {
+        let core = Rc::clone(&self.core);
+        let result = (|| {
+            let statement = core.prepared.borrow().get(name)?;
+            self.check_runnable(statement.raw.as_deref())?;
+            core.start_implicit();
+            let compiled = statement.compiled(&core)?;
+            client.parameter_description(&statement.parameter_types);
+            match compiled.and_then(|compiled| compiled.columns.clone()) {
+                Some(columns) => client.row_description(&ResultShape::text(columns)),
+                None => client.no_data(),
+            }
+            Ok(())
+        })();
+        self.end_message(result, "", client)
+    }
+
+    fn describe_portal(&mut self, name: &str, client: &mut dyn Client) -> Result<()> {
+        let core = Rc::clone(&self.core);
+        let result = core.portals.borrow().require(name, "portal").and_then(|portal| {
+            let portal = portal.try_borrow().map_err(|_| err!(INVALID_CURSOR_STATE, "portal \"{name}\" is running"))?;
+            match &portal.shape {
+                Some(shape) => client.row_description(shape),
+                None => client.no_data(),
+            }
+            Ok(())
+        });
+        self.end_message(result, "", client)
+    }
+
+    fn execute(&mut self, portal: &str, max_rows: u32, client: &mut dyn Client) -> Result<()> {
+        let text: Arc<str> = self
+            .core
+            .portals
+            .borrow()
+            .get(portal)
+            .and_then(|portal| portal.try_borrow().ok()?.prepared.as_ref().map(|prepared| Arc::clone(&prepared.text)))
+            .unwrap_or_else(|| "".into());
+        self.begin_message(&text);
+        let result = self.execute_message(portal, max_rows, client);
+        self.end_message(result, &text, client)
+    }
+
+    fn close_statement(&mut self, name: &str) -> Result<()> {
+        self.core.prepared.borrow_mut().remove(name);
+        Ok(())
+    }
+
+    fn close_portal(&mut self, name: &str) -> Result<()> {
+        let portal = self.core.portals.borrow().get(name);
+        match portal {
+            Some(portal) => self.core.close(&portal).inspect_err(|_| self.core.abort()),
+            None => Ok(()),
+        }
+    }
+
+    fn sync(&mut self, client: &mut dyn Client) -> Result<()> {
+        let result = self.core.finish_implicit();
+        self.end_message(result, "", client)
+    }
+
+    fn fail(&mut self) {
+        self.core.abort();
+    }
+
+    fn idle_timeout(&self) -> Option<Duration> {
+        let timeout = self.core.hot(|hot| match self.core.status() {
+            TransactionStatus::Idle => hot.idle_session_timeout,
+            TransactionStatus::InTransaction | TransactionStatus::Failed => hot.idle_in_transaction_session_timeout,
+        });
+        (!timeout.is_zero()).then_some(timeout)
+    }
+
+    fn idle_error(&self) -> Error {
+        match self.core.status() {
+            TransactionStatus::Idle => {
+                Error::new(cairn_types::SqlState(*b"57P05"), "terminating connection due to idle-session timeout")
+            }
+            TransactionStatus::InTransaction | TransactionStatus::Failed => err!(
+                IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
+                "terminating connection due to idle-in-transaction timeout"
+            ),
+        }
+        .severity(Severity::Fatal)
+    }
+
+    fn terminated(&self) -> Option<Error> {
+        (self.core.entry.handle.interrupt.raised() == Some(CancelReason::Terminate)).then(|| {
+            err!(ADMIN_SHUTDOWN, "terminating connection due to administrator command").severity(Severity::Fatal)
+        })
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let core = &self.core;
+        core.rollback_everything();
+        crate::temporary::drop_all(core);
+        core.database.store.unlock_all(&core.entry.handle);
+        core.instance.unregister(&core.entry);
+    }
+}
