@@ -44,8 +44,13 @@ pub struct Loader {
     given: Vec<usize>,
     /// The others, with their defaults.
     defaults: Vec<(usize, Code)>,
+    /// No foreign key refers to the table itself: checks need not wait for its last row.
+    checks_early: bool,
     rows: u64,
 }
+
+/// So many checks are kept in memory at most.
+const EVENTS_MAX: usize = 10_000;
 
 impl Loader {
     /// `columns`: attribute numbers that each row gives values for, in order; `None`: all, in the table's order. The others get
@@ -71,7 +76,9 @@ impl Loader {
         }
         let bulk = BulkPaths::of(cx, target);
         let frame = scratch::frame(planner.registers, cx.txn.snapshot().sql()?);
-        Ok(Loader { targets, frame, bulk, given, defaults, rows: 0 })
+        let checks_early = target.foreign_keys.iter().all(|key| key.constraint.foreign_table != relation.oid)
+            && target.indexes.iter().all(|index| index.deferrable.is_none());
+        Ok(Loader { targets, frame, bulk, given, defaults, checks_early, rows: 0 })
     }
 
     /// Inserts a row of the given columns' values.
@@ -79,7 +86,9 @@ impl Loader {
         let target = &self.targets.tables[0];
         let frame = &mut self.frame;
         frame.tick(cx)?;
-        for (column, value) in self.given.iter().zip(values) {
+        let mut values = values.into_iter();
+        for column in &self.given {
+            let value = values.next().ok_or_else(|| Error::internal("a row with too few values"))?;
             frame.registers[target.first + column] = value;
         }
         for (column, code) in &self.defaults {
@@ -91,6 +100,9 @@ impl Loader {
         let key = target.new_key(cx, frame)?;
         target.insert_row(cx, frame, &key, &self.bulk, &Claimed::default())?;
         self.rows += 1;
+        if self.checks_early && frame.events.len() >= EVENTS_MAX {
+            events::end_statement(cx, frame)?;
+        }
         Ok(())
     }
 

@@ -80,6 +80,10 @@ impl StatementEvents {
     pub(super) fn push(&mut self, event: Event) {
         self.0.push_back(event);
     }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
 }
 
 /// Ends a statement: checks what it queued, or hands it over to the transaction.

@@ -89,7 +89,8 @@ impl Operator for Modify {
         Box::new(ModifyState {
             plan: self,
             input: children.remove(0),
-            bulk: None,
+            bulk: BulkPaths::default(),
+            inserted: 0,
             old: Row::new(),
             done: false,
         })
@@ -119,11 +120,16 @@ impl Operator for Modify {
     }
 }
 
+/// An INSERT of so many rows into a table that the transaction itself created goes past its memory from here on. (Each
+/// statement that does so costs the store a batch of its own, which few rows are not worth.)
+const BULK_AFTER_ROWS: u64 = 1000;
+
 struct ModifyState {
     plan: Arc<Modify>,
     input: Box<dyn Node>,
-    /// Looked up with the first row.
-    bulk: Option<BulkPaths>,
+    bulk: BulkPaths,
+    /// Rows inserted by a statement that may take the direct paths.
+    inserted: u64,
     /// The old row; kept for its allocation.
     old: Row,
     done: bool,
@@ -195,14 +201,14 @@ impl ModifyState {
                 }
             }
         }
-        if self.bulk.is_none() {
+        if conflict.is_none() {
             // An ON CONFLICT statement reads what it wrote itself, and so stays in memory.
-            let bulk = if conflict.is_none() { BulkPaths::of(cx, target) } else { BulkPaths::default() };
-            self.bulk = Some(bulk);
+            self.inserted += 1;
+            if self.inserted == BULK_AFTER_ROWS {
+                self.bulk = BulkPaths::of(cx, target);
+            }
         }
-        if let Some(bulk) = &self.bulk {
-            target.insert_row(cx, frame, &key, bulk, &claimed)?;
-        }
+        target.insert_row(cx, frame, &key, &self.bulk, &claimed)?;
         if let Some(register) = plan.tid {
             frame.registers[register] = Datum::Tid(row_identifier(&target.layout, &key)?);
         }
