@@ -489,6 +489,9 @@ impl FunctionRunner for NoFunctions {
     ) -> Result<Box<dyn RowStream>> {
         Err(Error::internal("no functions here"))
     }
+    fn system_rows(&self, _: &ExecContext<'_>, _: Oid) -> Result<Option<Vec<Arc<[Datum]>>>> {
+        Ok(None)
+    }
     fn cursor_position(&self, _: &str, _: Oid) -> Result<Option<Vec<u8>>> {
         Ok(None)
     }
