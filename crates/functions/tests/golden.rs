@@ -386,3 +386,6 @@ const MISSING_MAX: usize = 822;
 fn sql() {
     check(include_str!("golden/expected/sql.tsv"));
 }
+
+#[path = "golden/robustness.rs"]
+mod robustness;

@@ -225,3 +225,71 @@ fn input_refuses_text_that_is_too_long() {
     assert_eq!(message("abcd", types::BPCHAR), "value too long for type character(3)");
     assert!(io::input("abc   ", types::VARCHAR, 7, &env).is_ok());
 }
+
+const ALL_TYPES: &[Oid] = &[
+    types::BOOL,
+    types::INT2,
+    types::INT4,
+    types::INT8,
+    types::OID,
+    types::FLOAT4,
+    types::FLOAT8,
+    types::NUMERIC,
+    types::TEXT,
+    types::VARCHAR,
+    types::BPCHAR,
+    types::CHAR,
+    types::NAME,
+    types::BYTEA,
+    types::UUID,
+    types::PG_LSN,
+    types::XID,
+    types::XID8,
+    types::TID,
+    types::DATE,
+    types::TIME,
+    types::TIMETZ,
+    types::TIMESTAMP,
+    types::TIMESTAMPTZ,
+    types::INTERVAL,
+    types::INT2VECTOR,
+    types::OIDVECTOR,
+    types::JSON,
+    types::JSONB,
+    types::INT4_ARRAY,
+    types::TEXT_ARRAY,
+    types::NUMERIC_ARRAY,
+    types::TIMESTAMP_ARRAY,
+    types::JSONB_ARRAY,
+];
+
+mod any_input {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+        #[test]
+        fn text_never_panics(text in "[-+0-9aefnxTZ:., {}\\[\\]\"\\\\()/é]{0,24}", typmod in prop_oneof![Just(-1), 0i32..8]) {
+            let env = TestEnv(FormatSettings::default());
+            for oid in ALL_TYPES {
+                if let Ok(value) = io::input(&text, *oid, typmod, &env) {
+                    let shown = io::output_string(&value, *oid, &env).unwrap();
+                    // What is printed can be read again.
+                    prop_assert!(io::input(&shown, *oid, -1, &env).is_ok(), "{} {:?} {:?}", oid, text, shown);
+                }
+            }
+        }
+
+        #[test]
+        fn bytes_never_panic(bytes in proptest::collection::vec(prop_oneof![Just(0u8), Just(1), any::<u8>()], 0..40)) {
+            let env = TestEnv(FormatSettings::default());
+            for oid in ALL_TYPES {
+                if let Ok(value) = io::recv(&bytes, *oid, -1, &env) {
+                    io::output_string(&value, *oid, &env).unwrap();
+                }
+            }
+        }
+    }
+}

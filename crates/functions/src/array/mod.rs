@@ -12,8 +12,8 @@ use crate::{Args, ScalarFn};
 
 /// PostgreSQL's limit on dimensions.
 pub const DIMENSIONS_MAX: usize = 6;
-/// PostgreSQL's limit on elements.
-pub const ELEMENTS_MAX: usize = 134_217_727;
+/// An array takes at most 1 GB, as in PostgreSQL; an element in memory is larger here.
+pub const ELEMENTS_MAX: usize = (1 << 30) / size_of::<Datum>();
 
 fn order(args: &[Datum]) -> Result<Ordering> {
     let (a, b) = (args.array(0)?, args.array(1)?);
@@ -116,8 +116,12 @@ fn subscript_error(message: &str) -> Error {
     err!(ARRAY_SUBSCRIPT_ERROR, "{message}")
 }
 
-fn too_many_elements() -> Error {
-    err!(PROGRAM_LIMIT_EXCEEDED, "array size exceeds the maximum allowed ({ELEMENTS_MAX})")
+/// The refusal of a length; it names PostgreSQL's limit where that is what stands in the way.
+fn too_many_elements(count: Option<usize>) -> Error {
+    const POSTGRESQL_MAX: usize = 134_217_727;
+    let limit =
+        if count.is_some_and(|count| count <= POSTGRESQL_MAX) { ELEMENTS_MAX } else { POSTGRESQL_MAX };
+    err!(PROGRAM_LIMIT_EXCEEDED, "array size exceeds the maximum allowed ({limit})")
 }
 
 /// The upper bound of a dimension.

@@ -39,6 +39,9 @@ pub fn apply_typmod(value: Datum, type_oid: Oid, typmod: i32, explicit_cast: boo
     })
 }
 
+/// The greatest length that `char(n)` can have.
+const LENGTH_MAX: usize = 10_485_760;
+
 pub(super) fn apply_to_text(text: Text, type_oid: Oid, typmod: i32, explicit_cast: bool) -> Result<Datum> {
     // The modifier counts a four-byte header that PostgreSQL once had.
     let Some(length) = usize::try_from(typmod).ok().and_then(|typmod| typmod.checked_sub(4)) else {
@@ -56,6 +59,9 @@ pub(super) fn apply_to_text(text: Text, type_oid: Oid, typmod: i32, explicit_cas
         return Ok(Datum::text(&text[..cut]));
     }
     if padded && characters < length {
+        if length > LENGTH_MAX {
+            return Err(err!(PROGRAM_LIMIT_EXCEEDED, "requested length too large"));
+        }
         let mut wide = String::with_capacity(text.len() + length - characters);
         wide.push_str(&text);
         wide.extend(std::iter::repeat_n(' ', length - characters));
