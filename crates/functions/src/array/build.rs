@@ -52,7 +52,7 @@ fn with_element(call: &Call<'_>, array: &Datum, element: &Datum, front: bool) ->
         elements.push(element.clone());
     }
     if elements.len() > ELEMENTS_MAX {
-        return Err(too_many_elements());
+        return Err(too_many_elements(Some(elements.len())));
     }
     // The lower bound stays, also where the new element comes first.
     let dimensions = vec![Dimension { length: elements.len(), lower_bound }];
@@ -100,7 +100,7 @@ fn concatenate(a: &Arc<Array>, b: &Arc<Array>) -> Result<Datum> {
         )));
     };
     if a.elements.len() + b.elements.len() > ELEMENTS_MAX {
-        return Err(too_many_elements());
+        return Err(too_many_elements(Some(a.elements.len() + b.elements.len())));
     }
     let elements = a.elements.iter().chain(&b.elements).cloned().collect();
     Ok(Datum::Array(Arc::new(Array { element_type: a.element_type, dimensions, elements })))
@@ -144,9 +144,11 @@ fn fill(call: &Call<'_>, args: &[Datum]) -> Result<Datum> {
     let mut count = 1usize;
     let mut dimensions = Vec::with_capacity(lengths.len());
     for (length, lower_bound) in lengths.iter().zip(bounds) {
-        let length = usize::try_from(*length).map_err(|_| too_many_elements())?;
-        count =
-            count.checked_mul(length).filter(|count| *count <= ELEMENTS_MAX).ok_or_else(too_many_elements)?;
+        let length = usize::try_from(*length).map_err(|_| too_many_elements(None))?;
+        let product = count.checked_mul(length);
+        count = product
+            .filter(|count| *count <= ELEMENTS_MAX)
+            .ok_or_else(|| too_many_elements(product))?;
         if i64::from(lower_bound) + length as i64 > i64::from(i32::MAX) {
             bail!(PROGRAM_LIMIT_EXCEEDED, "array lower bound is too large: {lower_bound}");
         }
