@@ -37,6 +37,11 @@ pub use bulk::{Loader, build_index, rewrite_table, validate_constraint, validate
 pub use events::{ConstraintMark, StatementEvents, TransactionConstraints, end_statement};
 pub use write::row_identifier;
 
+/// A hidden row number for a new row of the table.
+pub fn hidden_numbers(store: &dyn cairn_txn::Store, _: &Relation) -> Result<u64> {
+    Ok(row_number::next(store))
+}
+
 /// Sees everything that is committed, and everything that the transaction itself has written.
 pub(crate) const NEWEST: Snapshot = Snapshot { read_time: Timestamp::MAX, command: CommandId::MAX };
 

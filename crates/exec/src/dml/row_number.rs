@@ -11,7 +11,7 @@ use cairn_txn::Store;
 static LAST: AtomicU64 = AtomicU64::new(0);
 
 /// A number that no row of any table has.
-pub(super) fn next(store: &dyn Store) -> u64 {
+pub fn next(store: &dyn Store) -> u64 {
     let now = store.now().0;
     let mut last = LAST.load(Ordering::Relaxed);
     loop {

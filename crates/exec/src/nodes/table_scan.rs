@@ -48,7 +48,7 @@ impl TableScan {
             frame.registers[register] = Datum::Bytea(key.into());
         }
         if let Some(register) = self.tid {
-            frame.registers[register] = Datum::Tid(TableLayout::hidden_number(key)?);
+            frame.registers[register] = Datum::Tid(crate::dml::row_identifier(&self.layout, key)?);
         }
         let Some(filter) = &self.filter else { return Ok(true) };
         let accepted = filter.holds(cx, frame)?;

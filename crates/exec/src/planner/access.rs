@@ -246,9 +246,6 @@ impl Planner<'_> {
             };
             bounds.columns.push((bound, key_order(key, self.catalog())));
         }
-        if rel.tid.is_some() && !layout.has_hidden_key() {
-            return Err(Error::unsupported("system column ctid of a table with a primary key is"));
-        }
         let (filter, filter_text) = self.compile_conditions(&access.filter)?;
         let index_condition = conjunction(access.key_conditions.clone()).map_or(String::new(), |expr| self.text(&expr));
         let alias = self.level().query.range_table[access.range].alias.to_string();

@@ -460,3 +460,90 @@ fn bulk_paths_check_as_well() {
     assert!(report(&load(&session, &[(4, 40), (4, 41)]).unwrap_err()).contains("Key (a)=(4) already exists."));
     session.rollback();
 }
+
+#[test]
+fn joins_subqueries_and_with() {
+    let bench = simple();
+    let mut session = bench.session();
+    session.ok("insert into t select g, 'n' || g, g * 10 from generate_series(1, 5) g");
+    session.ok("insert into plain values (1, 'one'), (1, 'uno'), (3, 'three'), (9, 'nine')");
+    assert_eq!(session.ok("update t set b = plain.y from plain where plain.x = t.a"), 2, "1 has two partners: the first counts");
+    assert_eq!(session.rows("update t set b = 'big' where c > (select avg(c) from t) returning a"), ["4", "5"]);
+    assert_eq!(session.ok("delete from t using plain p where p.x = t.a and p.y = 'three'"), 1);
+    assert_eq!(session.ok("delete from t where a in (select x from plain)"), 1);
+    assert_eq!(
+        session.rows("with gone as (delete from t where a = 2 returning *) insert into plain select a, b from gone returning x, y"),
+        ["2|n2"]
+    );
+    assert_eq!(session.ok("with more as (insert into plain values (7, 'seven')) delete from t where a = 4"), 1);
+    assert_eq!(session.rows("select x from plain where x in (2, 7) order by x"), ["2", "7"]);
+    assert_eq!(session.ok("insert into plain select x + 100, y from plain"), 6);
+    assert_eq!(session.table("t"), ["5|big|50"]);
+    assert_eq!(session.ok("update t set (b, c) = (select y, x from plain where x = 9)"), 1);
+    assert_eq!(session.table("t"), ["5|nine|9"]);
+}
+
+#[test]
+fn row_marks() {
+    let bench = simple();
+    let mut first = bench.session();
+    first.ok("insert into t select g, 'n', g * 10 from generate_series(1, 4) g");
+    first.begin(Isolation::ReadCommitted);
+    assert_eq!(first.rows("select a from t order by a for update limit 1"), ["1"]);
+    let mut other = bench.session();
+    assert_eq!(other.rows("select a from t order by a for update skip locked limit 2"), ["2", "3"]);
+    assert_eq!(other.rows("select a from t where a = 1"), ["1"], "reading waits for nobody");
+    assert_eq!(
+        other.fails("select a from t for no key update nowait"),
+        "55P03 could not obtain lock on row in relation \"t\""
+    );
+    other.lock_timeout = Duration::from_millis(20);
+    assert_eq!(other.fails("select a from t where a = 1 for key share"), "55P03 canceling statement due to lock timeout");
+    assert_eq!(other.fails("update t set c = 0 where a = 1"), "55P03 canceling statement due to lock timeout");
+    assert_eq!(
+        other.rows("delete from t where a = (select a from t order by a for update skip locked limit 1) returning a"),
+        ["2"]
+    );
+    assert_eq!(
+        other.rows(
+            "with c as (select a from t order by a for update skip locked limit 10)
+             update t set b = 'taken' from c where t.a = c.a returning t.a"
+        ),
+        ["3", "4"]
+    );
+    first.rollback();
+    other.begin(Isolation::ReadCommitted);
+    other.rows("select a from t where a = 1 for share");
+    first.begin(Isolation::ReadCommitted);
+    assert_eq!(first.rows("select a from t where a = 1 for share"), ["1"]);
+    first.rollback();
+    other.rollback();
+}
+
+#[test]
+fn a_locked_row_that_changed_is_looked_at_again() {
+    let bench = simple();
+    let mut first = bench.session();
+    first.ok("insert into t values (1, 'x', 5), (2, 'y', 6), (3, 'z', 7)");
+    first.begin(Isolation::ReadCommitted);
+    first.ok("update t set c = c + 100 where a < 3");
+    let mut other = bench.session();
+    let locked = thread::spawn(move || other.run("select a, c from t where c in (105, 5, 6, 7) order by a for update"));
+    thread::sleep(Duration::from_millis(50));
+    first.commit().unwrap();
+    assert_eq!(locked.join().unwrap().unwrap().rows, ["1|105", "3|7"]);
+}
+
+#[test]
+fn ctid_names_a_row() {
+    let bench = simple();
+    let mut session = bench.session();
+    let inserted = session.rows("insert into plain values (1, 'a'), (2, 'b') returning ctid");
+    assert_eq!(session.rows("select ctid from plain"), inserted);
+    assert_eq!(session.ok(&format!("update plain set y = 'c' where ctid = '{}'", inserted[1])), 1);
+    assert_eq!(session.table("plain"), ["1|a", "2|c"]);
+    session.ok("insert into t values (1, 'x', 5), (2, 'y', 6)");
+    let keyed = session.rows("select ctid from t where a = 2");
+    assert_eq!(session.ok(&format!("delete from t where ctid = '{}'", keyed[0])), 1);
+    assert_eq!(session.table("t"), ["1|x|5"]);
+}
