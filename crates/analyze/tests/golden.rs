@@ -88,6 +88,15 @@ fn right_statements() {
     });
 }
 
+/// What psql's `\d` commands send.
+#[test]
+fn catalog_queries_of_psql() {
+    let env = TestEnv::new();
+    compare("psql", include_str!("golden/psql.sql"), include_str!("golden/psql.expected"), |sql| {
+        describe(&env, sql).unwrap_or_else(|error| format!("{error}"))
+    });
+}
+
 #[test]
 fn wrong_statements() {
     let env = TestEnv::new();

@@ -271,15 +271,30 @@ impl Analyzer<'_> {
             // Only pg_statistic has columns declared anyarray.
             exact.element = types::ANYELEMENT;
         }
-        if exact.multirange != 0 && exact.range == 0 {
-            exact.range = self.lookup.multirange_range(exact.multirange);
-            if exact.range == 0 {
+        if exact.multirange != 0 {
+            let range = self.lookup.multirange_range(exact.multirange);
+            if range == 0 {
                 return Err(err!(
                     DATATYPE_MISMATCH,
                     "argument declared {} is not a multirange type but type {}",
                     "anymultirange",
                     self.type_text(exact.multirange)
                 ));
+            }
+            if exact.range == 0 {
+                exact.range = range;
+            } else if exact.range != range {
+                return Err(err!(
+                    DATATYPE_MISMATCH,
+                    "argument declared {} is not consistent with argument declared {}",
+                    "anymultirange",
+                    "anyrange"
+                )
+                .detail(format!(
+                    "{} versus {}",
+                    self.type_text(exact.multirange),
+                    self.type_text(exact.range)
+                )));
             }
         }
         if exact.range != 0 {

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Asks PostgreSQL 15 what it says to the statements of right.sql and wrong.sql.
+"""Asks PostgreSQL 15 what it says to the statements of right.sql, psql.sql and wrong.sql.
 
 usage: regenerate.py [conninfo]     (default: the golden server on port 5499)
 
-Writes right.expected (one line a statement: columns as name:type, parameters after ' <- ') and wrong.expected
+psql.sql holds what psql's \\d commands send. Writes *.expected (one line a statement: columns as name:type, parameters after ' <- ') and wrong.expected
 (SQLSTATE|position|message|detail|hint). Needs psycopg 3.
 """
 import os
@@ -63,7 +63,7 @@ def complaint(statement):
     ])
 
 
-for name, ask in (("right", describe), ("wrong", complaint)):
+for name, ask in (("right", describe), ("psql", describe), ("wrong", complaint)):
     with open(os.path.join(here, name + ".expected"), "w") as out:
         for statement in statements(name + ".sql"):
             out.write(ask(statement) + "\n")

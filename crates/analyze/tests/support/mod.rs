@@ -99,9 +99,19 @@ impl Env for TestEnv {
         match reg_type {
             types::REGCLASS => self
                 .catalog
-                .resolve_relation(&self.path, None, name)
+                .resolve_relation(
+                    &self.path,
+                    name.split_once('.').map(|(schema, _)| schema),
+                    name.split_once('.').map_or(name, |(_, relation)| relation),
+                )
                 .map(|relation| relation.oid)
                 .ok_or_else(|| err!(UNDEFINED_TABLE, "relation \"{name}\" does not exist")),
+            types::REGPROC => self
+                .catalog
+                .procs_by_name(name)
+                .first()
+                .map(|proc| proc.oid)
+                .ok_or_else(|| err!(UNDEFINED_FUNCTION, "function \"{name}\" does not exist")),
             types::REGTYPE => self.parse_type(name).map(|(oid, _)| oid),
             _ => Err(Error::internal("not here")),
         }
