@@ -6,7 +6,7 @@
 
 use cairn_types::{Datum, Error, Interval, Numeric, Oid, Result, io, types};
 
-use crate::{Args, Call, ScalarFn};
+use crate::{Args, Call, ScalarFn, type_facts};
 
 /// The body of the built-in function with this oid, if its language is SQL and Cairn computes it directly.
 pub fn built_in_sql(function: Oid) -> Option<ScalarFn> {
@@ -81,6 +81,19 @@ const BODIES: &[(Oid, ScalarFn)] = &[
     (1311, |call, a| overlaps(call, a, "overlaps_time", "time_pl_interval")),
     // pg_relation_size(regclass)
     (2325, |call, a| run("pg_relation_size", call, &[a.any(0).clone(), Datum::text("main")])),
+    // obj_description(oid, name), obj_description(oid), col_description(oid, integer), shobj_description(oid, name)
+    (1215, |call, a| call.env.system_function("obj_description", a, &call.info)),
+    (1348, |call, a| call.env.system_function("obj_description", a, &call.info)),
+    (1216, |call, a| call.env.system_function("col_description", a, &call.info)),
+    (1993, |call, a| call.env.system_function("shobj_description", a, &call.info)),
+    // information_schema._pg_char_max_length(typid, typmod) and its kin
+    (13212, |_, a| Ok(type_facts::char_max_length(a.oid(0)?, a.int4(1)?))),
+    (13213, |_, a| Ok(type_facts::char_octet_length(a.oid(0)?, a.int4(1)?))),
+    (13215, |_, a| Ok(type_facts::numeric_precision(a.oid(0)?, a.int4(1)?))),
+    (13216, |_, a| Ok(type_facts::numeric_precision_radix(a.oid(0)?))),
+    (13217, |_, a| Ok(type_facts::numeric_scale(a.oid(0)?, a.int4(1)?))),
+    (13218, |_, a| Ok(type_facts::datetime_precision(a.oid(0)?, a.int4(1)?))),
+    (13219, |call, a| Ok(type_facts::interval_type(call.env, a.oid(0)?, a.int4(1)?))),
     // pg_sleep_for(interval), pg_sleep_until(timestamptz)
     (3935, |call, a| {
         let now = Datum::TimestampTz(call.env.clock_time());

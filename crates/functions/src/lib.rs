@@ -29,6 +29,7 @@ pub mod session;
 mod set_returning;
 pub mod system;
 mod text;
+mod type_facts;
 mod to_char;
 mod text_io;
 

@@ -53,7 +53,7 @@ fn rows_of(value: Datum) -> Result<Box<dyn RowStream>> {
 }
 
 routed! {
-    amvalidate current_query current_schema current_schemas
+    current_query current_schema current_schemas
     currval_oid enum_first enum_last enum_range_all enum_range_bounds has_any_column_privilege_id
     has_any_column_privilege_id_id has_any_column_privilege_id_name has_any_column_privilege_name
     has_any_column_privilege_name_id has_any_column_privilege_name_name has_column_privilege_id_attnum
@@ -82,7 +82,8 @@ routed! {
     has_tablespace_privilege_id_name has_tablespace_privilege_name has_tablespace_privilege_name_id
     has_tablespace_privilege_name_name has_type_privilege_id has_type_privilege_id_id
     has_type_privilege_id_name has_type_privilege_name has_type_privilege_name_id
-    has_type_privilege_name_name lastval mxid_age nextval_oid pg_advisory_lock_int4 pg_advisory_lock_int8
+    has_type_privilege_name_name inet_client_addr inet_client_port inet_server_addr inet_server_port lastval
+    mxid_age nextval_oid pg_advisory_lock_int4 pg_advisory_lock_int8
     pg_advisory_lock_shared_int4 pg_advisory_lock_shared_int8 pg_advisory_unlock_all pg_advisory_unlock_int4
     pg_advisory_unlock_int8 pg_advisory_unlock_shared_int4 pg_advisory_unlock_shared_int8
     pg_advisory_xact_lock_int4 pg_advisory_xact_lock_int8 pg_advisory_xact_lock_shared_int4

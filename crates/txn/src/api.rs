@@ -15,6 +15,7 @@ use std::time::Duration;
 
 pub use cairn_storage::{StorageId, Timestamp};
 
+use crate::locks::LockInfo;
 use crate::{Error, Interrupt};
 
 pub type Result<T> = std::result::Result<T, Error>;
@@ -172,6 +173,8 @@ pub enum Durability {
 /// One transaction. Dropping it without `commit` rolls it back.
 pub trait Transaction: Send + Sync {
     fn isolation(&self) -> Isolation;
+    /// Goes up with each transaction of this database, from the time that it was opened.
+    fn number(&self) -> u64;
 
     /// The snapshot for a statement that starts now: a new time in read committed, the transaction's own
     /// otherwise; `command` is the current one.
@@ -281,6 +284,10 @@ pub trait Store: Send + Sync {
     /// Releases one hold of a session-level lock; `false` if it was not held.
     fn unlock_object(&self, session: &SessionHandle, tag: LockTag, mode: TableLockMode) -> bool;
     fn unlock_all(&self, session: &SessionHandle);
+    /// Every lock that is held or waited for (`pg_locks`).
+    fn locks(&self) -> Vec<LockInfo>;
+    /// For whom a session waits (`pg_blocking_pids`).
+    fn blocking_pids(&self, pid: i32) -> Vec<i32>;
     fn space_usage(&self, storage: StorageId) -> Result<SpaceUsage>;
     /// The clock, for `cairn.read_time` and display.
     fn now(&self) -> Timestamp;

@@ -9,7 +9,7 @@ use cairn_storage::meta::Counter;
 use cairn_storage::{Clock, Engine, EngineOptions, Resources};
 
 use crate::ids::IdAllocator;
-use crate::locks::LockManager;
+use crate::locks::{LockInfo, LockManager};
 use crate::pipeline::Pipeline;
 use crate::recent::RecentWrites;
 use crate::sequences::Sequences;
@@ -167,6 +167,14 @@ impl Store for Database {
 
     fn unlock_all(&self, session: &SessionHandle) {
         self.inner.locks.unlock_session(session);
+    }
+
+    fn locks(&self) -> Vec<LockInfo> {
+        Database::locks(self).list()
+    }
+
+    fn blocking_pids(&self, pid: i32) -> Vec<i32> {
+        Database::locks(self).blocking_pids(pid)
     }
 
     fn space_usage(&self, storage: StorageId) -> Result<SpaceUsage> {

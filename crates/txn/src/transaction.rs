@@ -254,6 +254,10 @@ impl Transaction for Txn {
         self.isolation
     }
 
+    fn number(&self) -> u64 {
+        self.owner.number()
+    }
+
     fn snapshot(&self) -> Result<Snapshot> {
         let fixed = self.fixed_time.load(Ordering::Acquire);
         let read_time = if fixed != 0 {

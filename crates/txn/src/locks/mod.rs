@@ -79,6 +79,10 @@ impl LockOwner {
         let agent = Agent { session: SessionId::of(&session), number, pid: session.pid };
         LockOwner { session, agent, acquired: Mutex::new(Vec::new()) }
     }
+
+    pub fn number(&self) -> TransactionNumber {
+        self.agent.number
+    }
 }
 
 /// A mode that was added to what the transaction holds of a key.

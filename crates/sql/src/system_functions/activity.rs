@@ -1,0 +1,245 @@
+//! Sessions, transactions, locks: what pg_stat_activity, pg_locks and their kin stand on.
+
+use cairn_txn::LockTag;
+use cairn_txn::locks::{LockInfo, LockTarget};
+use cairn_types::{Datum, Oid, Result, Text, types};
+
+use super::{Arguments, SessionInfo, System, optional_text, values};
+
+pub(super) fn call(system: &System<'_>, a: &Arguments<'_>) -> Result<Option<Datum>> {
+    let host = system.host;
+    Ok(Some(match system.name {
+        "pg_stat_get_activity" => {
+            let pid = if a.is_null(0) { None } else { Some(a.int4(0)?) };
+            let sessions = host.sessions();
+            let rows = sessions.iter().filter(|session| pid.is_none_or(|pid| pid == session.pid));
+            system.rows(rows.map(activity_row))
+        }
+        // A session's number among the backends is its pid.
+        "pg_stat_get_backend_idset" => values(types::INT4, host.sessions().iter().map(|s| Datum::Int4(s.pid))),
+        "pg_stat_get_backend_pid" => system.of_session(a, |session| Datum::Int4(session.pid))?,
+        "pg_stat_get_backend_dbid" => system.of_session(a, |session| Datum::Oid(session.database))?,
+        "pg_stat_get_backend_userid" => system.of_session(a, |session| Datum::Oid(session.user))?,
+        "pg_stat_get_backend_activity" => system.of_session(a, |session| Datum::Text(session.query.clone()))?,
+        "pg_stat_get_backend_activity_start" => {
+            system.of_session(a, |session| Datum::TimestampTz(session.query_start))?
+        }
+        "pg_stat_get_backend_start" => system.of_session(a, |session| Datum::TimestampTz(session.backend_start))?,
+        "pg_stat_get_backend_xact_start" => {
+            system.of_session(a, |session| session.transaction_start.map_or(Datum::Null, Datum::TimestampTz))?
+        }
+        "pg_stat_get_backend_client_addr" => system.of_session(a, |session| address(session))?,
+        "pg_stat_get_backend_client_port" => system.of_session(a, |session| port(session))?,
+        "pg_stat_get_backend_wait_event" | "pg_stat_get_backend_wait_event_type" => Datum::Null,
+        "inet_client_addr" => system.own(|session| address(session)),
+        "inet_client_port" => system.own(|session| port(session)),
+        // The listening address is the server's, which sessions do not see.
+        "inet_server_addr" => Datum::Null,
+        "inet_server_port" => match system.env.setting("port").and_then(|port| port.parse().ok()) {
+            Some(port) => Datum::Int4(port),
+            None => Datum::Null,
+        },
+        "current_query" => system.own(|session| Datum::Text(session.query.clone())),
+        "pg_cancel_backend" => Datum::Bool(system.signal(a.int4(0)?, |pid| host.cancel_session(pid))),
+        "pg_terminate_backend" => {
+            // Two arguments: the time to wait, which 0 makes none.
+            Datum::Bool(system.signal(a.int4(0)?, |pid| host.terminate_session(pid)))
+        }
+        "pg_blocking_pids" => values(types::INT4, host.store().blocking_pids(a.int4(0)?).into_iter().map(Datum::Int4)),
+        // Serializable transactions never wait for a safe snapshot.
+        "pg_safe_snapshot_blocking_pids" => values(types::INT4, []),
+        "pg_isolation_test_session_is_blocked" => {
+            let interesting: Vec<i32> = a.array(1)?.elements.iter().filter_map(|pid| match pid {
+                Datum::Int4(pid) => Some(*pid),
+                _ => None,
+            }).collect();
+            Datum::Bool(host.store().blocking_pids(a.int4(0)?).iter().any(|pid| interesting.contains(pid)))
+        }
+        "pg_lock_status" => {
+            let database = host.database_oid();
+            let relations: super::ByOid<Oid> = system
+                .catalog
+                .user_relations()
+                .filter(|relation| relation.storage != 0)
+                .map(|relation| (relation.storage, relation.oid))
+                .collect();
+            let locks = host.store().locks();
+            system.rows(locks.iter().map(|lock| lock_row(lock, database, &relations)))
+        }
+        "pg_prepared_statement" => {
+            let mut statements = host.prepared_statements();
+            statements.sort_by(|a, b| a.name.cmp(&b.name));
+            system.rows(statements.into_iter().map(|statement| {
+                vec![
+                    Datum::text(statement.name),
+                    Datum::Text(statement.statement),
+                    Datum::TimestampTz(statement.prepare_time),
+                    values(types::REGTYPE, statement.parameter_types.into_iter().map(Datum::Oid)),
+                    Datum::Bool(statement.from_sql),
+                    // Plans are made once per shape of a statement, for all its executions.
+                    Datum::Null,
+                    Datum::Null,
+                ]
+            }))
+        }
+        "pg_cursor" => system.rows(host.cursors().into_iter().map(|cursor| {
+            vec![
+                Datum::text(cursor.name),
+                Datum::Text(cursor.statement),
+                Datum::Bool(cursor.holdable),
+                Datum::Bool(cursor.binary),
+                Datum::Bool(cursor.scrollable),
+                Datum::TimestampTz(cursor.creation_time),
+            ]
+        })),
+        "pg_postmaster_start_time" | "pg_conf_load_time" => Datum::TimestampTz(host.start_time()),
+        "pg_current_xact_id" | "pg_current_xact_id_if_assigned" => {
+            let transaction = host.transaction()?;
+            if system.name.ends_with("assigned") && !transaction.has_writes() {
+                return Ok(Some(Datum::Null));
+            }
+            // Counted from the start of the instance, in microseconds: greater than any number of an earlier run.
+            let number = u64::try_from(host.start_time()).unwrap_or(0) + transaction.number();
+            // txid_current is the same with another type.
+            if system.info.result_type == types::INT8 {
+                Datum::Int8(i64::try_from(number).unwrap_or(i64::MAX))
+            } else {
+                Datum::UInt8(number)
+            }
+        }
+        "pg_notification_queue_usage" => Datum::Float8(0.0),
+        "pg_listening_channels" => values(types::TEXT, []),
+        // Neither exists in Cairn.
+        "pg_prepared_xact"
+        | "pg_get_replication_slots"
+        | "pg_stat_get_wal_senders"
+        | "pg_stat_get_subscription"
+        | "pg_stat_get_progress_info"
+        | "pg_get_publication_tables" => system.rows([]),
+        "pg_reload_conf" => {
+            // There is no configuration file that could have changed.
+            Datum::Bool(true)
+        }
+        _ => return Ok(None),
+    }))
+}
+
+fn address(session: &SessionInfo) -> Datum {
+    optional_text(session.client_address.map(|address| address.ip().to_string()))
+}
+
+fn port(session: &SessionInfo) -> Datum {
+    session.client_address.map_or(Datum::Null, |address| Datum::Int4(i32::from(address.port())))
+}
+
+/// A row of pg_stat_get_activity.
+fn activity_row(session: &SessionInfo) -> Vec<Datum> {
+    let mut row = vec![
+        Datum::Oid(session.database),
+        Datum::Int4(session.pid),
+        Datum::Oid(session.user),
+        Datum::text(session.application_name.as_str()),
+        Datum::text(session.state),
+        Datum::Text(session.query.clone()),
+        Datum::Null,
+        Datum::Null,
+        session.transaction_start.map_or(Datum::Null, Datum::TimestampTz),
+        Datum::TimestampTz(session.query_start),
+        Datum::TimestampTz(session.backend_start),
+        Datum::TimestampTz(session.state_change),
+        address(session),
+        Datum::Null,
+        session.client_address.map_or(Datum::Int4(-1), |address| Datum::Int4(i32::from(address.port()))),
+        Datum::Null,
+        Datum::Null,
+        Datum::text("client backend"),
+    ];
+    // TLS and GSS, parallel leader and query id: not known here.
+    row.extend([Datum::Bool(false)]);
+    row.resize(ACTIVITY_COLUMNS, Datum::Null);
+    row
+}
+
+/// OUT columns of pg_stat_get_activity.
+const ACTIVITY_COLUMNS: usize = 30;
+
+/// A row of pg_lock_status.
+fn lock_row(lock: &LockInfo, database: Oid, relations: &super::ByOid<Oid>) -> Vec<Datum> {
+    const LOCKTYPE: usize = 0;
+    const DATABASE: usize = 1;
+    const RELATION: usize = 2;
+    const CLASSID: usize = 7;
+    const OBJID: usize = 8;
+    const OBJSUBID: usize = 9;
+    const VIRTUALTRANSACTION: usize = 10;
+    const PID: usize = 11;
+    const MODE: usize = 12;
+    const GRANTED: usize = 13;
+    const FASTPATH: usize = 14;
+    const COLUMNS: usize = 16;
+    let mut row = vec![Datum::Null; COLUMNS];
+    row[DATABASE] = Datum::Oid(database);
+    row[PID] = Datum::Int4(lock.pid);
+    row[MODE] = Datum::text(lock.mode);
+    row[GRANTED] = Datum::Bool(lock.granted);
+    row[FASTPATH] = Datum::Bool(false);
+    let transaction = lock.transaction.map_or_else(|| "0".to_owned(), |number| number.to_string());
+    row[VIRTUALTRANSACTION] = Datum::Text(Text::from(format!("{}/{transaction}", lock.pid)));
+    let advisory = |row: &mut Vec<Datum>, high: u32, low: u32, words: i16| {
+        row[LOCKTYPE] = Datum::text("advisory");
+        row[CLASSID] = Datum::Oid(high);
+        row[OBJID] = Datum::Oid(low);
+        row[OBJSUBID] = Datum::Int2(words);
+    };
+    match &lock.target {
+        LockTarget::Row(key) => {
+            row[LOCKTYPE] = Datum::text("tuple");
+            let storage = key.first_chunk::<4>().map(|bytes| u32::from_be_bytes(*bytes));
+            if let Some(relation) = storage.and_then(|storage| relations.get(&storage)) {
+                row[RELATION] = Datum::Oid(*relation);
+            }
+        }
+        LockTarget::Object(LockTag::Object { class, object }) => {
+            if *class == cairn_types::oid::catalogs::PG_CLASS {
+                row[LOCKTYPE] = Datum::text("relation");
+                row[RELATION] = Datum::Oid(*object);
+            } else {
+                row[LOCKTYPE] = Datum::text("object");
+                row[CLASSID] = Datum::Oid(*class);
+                row[OBJID] = Datum::Oid(*object);
+                row[OBJSUBID] = Datum::Int2(0);
+            }
+        }
+        LockTarget::Object(LockTag::Advisory(key)) => {
+            let bits = *key as u64;
+            advisory(&mut row, (bits >> 32) as u32, bits as u32, 1);
+        }
+        LockTarget::Object(LockTag::AdvisoryPair(first, second)) => {
+            advisory(&mut row, *first as u32, *second as u32, 2);
+        }
+    }
+    row
+}
+
+impl System<'_> {
+    /// A fact of the session that the first argument names; null if there is none.
+    fn of_session(&self, a: &Arguments<'_>, fact: impl FnOnce(&SessionInfo) -> Datum) -> Result<Datum> {
+        let pid = a.int4(0)?;
+        Ok(self.host.sessions().iter().find(|session| session.pid == pid).map_or(Datum::Null, fact))
+    }
+
+    fn own(&self, fact: impl FnOnce(&SessionInfo) -> Datum) -> Datum {
+        let pid = self.env.backend_pid();
+        self.host.sessions().iter().find(|session| session.pid == pid).map_or(Datum::Null, fact)
+    }
+
+    /// A pid that is no session's gets a warning and false.
+    fn signal(&self, pid: i32, send: impl FnOnce(i32) -> bool) -> bool {
+        let sent = send(pid);
+        if !sent {
+            let message = format!("PID {pid} is not a PostgreSQL backend process");
+            self.env.notice(cairn_types::Error::warning(cairn_types::sqlstate::WARNING, message));
+        }
+        sent
+    }
+}
