@@ -5,7 +5,6 @@
 //! for moments only; nothing here waits while it holds a borrow.
 
 use std::cell::{Cell, OnceCell, RefCell};
-use std::collections::HashMap;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
@@ -23,6 +22,7 @@ use crate::instance::{Instance, OpenDatabase, SessionEntry};
 use crate::portal::Portals;
 use crate::session::PreparedStatements;
 use crate::settings::{self, Settings, Source};
+use crate::system_functions::SequenceMemory;
 use crate::transaction::{Block, Phase};
 
 pub struct Core {
@@ -65,13 +65,6 @@ pub struct User {
     pub oid: Oid,
     pub name: Text,
     pub superuser: bool,
-}
-
-/// What `currval` and `lastval` answer.
-#[derive(Default)]
-pub(crate) struct SequenceMemory {
-    pub values: HashMap<Oid, i64>,
-    pub last: Option<Oid>,
 }
 
 /// The picture that statements are analyzed against.
@@ -640,8 +633,7 @@ impl Env for Core {
     }
 
     fn system_function(&self, name: &str, args: &[Datum], call: &CallInfo<'_>) -> Result<Datum> {
-        let _ = (args, call);
-        Err(Error::unsupported(format!("system function {name} is")))
+        crate::system_functions::call(self, self, name, args, call)
     }
 }
 

@@ -25,6 +25,8 @@ pub struct Instance {
     next_pid: AtomicI32,
     watchdog: Arc<Watchdog>,
     start: Instant,
+    /// The same moment, in microseconds since 2000-01-01 UTC.
+    start_us: i64,
 }
 
 /// A database with at least one session.
@@ -107,6 +109,7 @@ impl Instance {
             next_pid: AtomicI32::new(1),
             watchdog: Arc::new(Watchdog::default()),
             start: Instant::now(),
+            start_us: crate::clock::now_us(),
         }))
     }
 
@@ -117,6 +120,11 @@ impl Instance {
 
     pub fn cluster(&self) -> &Arc<Cluster> {
         &self.cluster
+    }
+
+    /// When the instance was opened, in microseconds since 2000-01-01 UTC.
+    pub fn start_us(&self) -> i64 {
+        self.start_us
     }
 
     /// All sessions, by pid.

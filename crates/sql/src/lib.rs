@@ -11,6 +11,7 @@ pub mod core;
 mod cursors;
 mod definition;
 mod explain;
+mod host;
 mod instance;
 mod maintenance;
 mod names;

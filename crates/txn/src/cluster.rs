@@ -136,6 +136,21 @@ impl Cluster {
         &self.resources
     }
 
+    /// Bytes of all files of a database; 0 where there is none. Files that go away meanwhile do not count.
+    pub fn database_size(&self, oid: u32) -> u64 {
+        fn size(directory: &Path) -> u64 {
+            let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+            entries
+                .map(|entry| match entry.metadata() {
+                    Ok(metadata) if metadata.is_dir() => size(&entry.path()),
+                    Ok(metadata) => metadata.len(),
+                    Err(_) => 0,
+                })
+                .sum()
+        }
+        size(&self.database_directory(oid))
+    }
+
     fn database_directory(&self, oid: u32) -> PathBuf {
         self.directory.join("databases").join(oid.to_string())
     }

@@ -27,7 +27,6 @@ mod visibility;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,7 +42,7 @@ pub use sequences::SequenceMemory;
 /// The session as system functions see it.
 pub trait Host: Env {
     fn catalog(&self) -> Result<Arc<Catalog>>;
-    fn search_path(&self) -> Result<Rc<SearchPath>>;
+    fn search_path(&self) -> Result<Arc<SearchPath>>;
     fn store(&self) -> &Arc<dyn Store>;
     fn handle(&self) -> &Arc<SessionHandle>;
     /// The transaction of the running statement.
@@ -138,7 +137,7 @@ pub(crate) struct System<'a> {
     host: &'a dyn Host,
     env: &'a dyn Env,
     catalog: Arc<Catalog>,
-    path: Rc<SearchPath>,
+    path: Arc<SearchPath>,
     /// Types of the call's arguments and result.
     info: &'a CallInfo<'a>,
     /// The function's `prosrc`.
