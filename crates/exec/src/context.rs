@@ -43,7 +43,13 @@ pub struct ExecContext<'a> {
 /// Functions that are themselves SQL: language sql, plpgsql. Crate `sql` implements it.
 pub trait FunctionRunner {
     /// One value. Strictness has been handled.
-    fn call(&self, cx: &ExecContext<'_>, proc: &Arc<Proc>, args: &[Datum], info: &CallInfo<'_>) -> Result<Datum>;
+    fn call(
+        &self,
+        cx: &ExecContext<'_>,
+        proc: &Arc<Proc>,
+        args: &[Datum],
+        info: &CallInfo<'_>,
+    ) -> Result<Datum>;
     /// Rows of a set-returning function: one value per row for a scalar type, one per column otherwise.
     fn call_set(
         &self,
@@ -54,7 +60,11 @@ pub trait FunctionRunner {
     ) -> Result<Box<dyn RowStream>>;
     /// Rows of a system catalog or system view that the cluster or the session keeps (pg_database, pg_authid,
     /// pg_stat_activity, pg_settings, ...); `None`: the catalog has them.
-    fn system_rows(&self, cx: &ExecContext<'_>, relation: cairn_types::Oid) -> Result<Option<Vec<Arc<[Datum]>>>>;
+    fn system_rows(
+        &self,
+        cx: &ExecContext<'_>,
+        relation: cairn_types::Oid,
+    ) -> Result<Option<Vec<Arc<[Datum]>>>>;
     /// Row key of the current row of an open cursor over the table (`where current of name`), if the cursor is
     /// positioned on one of its rows.
     fn cursor_position(&self, cursor: &str, table: cairn_types::Oid) -> Result<Option<Vec<u8>>>;

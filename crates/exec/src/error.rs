@@ -8,11 +8,9 @@ use cairn_types::{Error, Result, Severity, err, sqlstate};
 pub fn txn_error(error: TxnError) -> Error {
     match error {
         TxnError::Storage(error) => storage_error(error),
-        TxnError::Deadlock { detail } => {
-            err!(DEADLOCK_DETECTED, "deadlock detected")
-                .detail(detail)
-                .hint("See server log for query details.")
-        }
+        TxnError::Deadlock { detail } => err!(DEADLOCK_DETECTED, "deadlock detected")
+            .detail(detail)
+            .hint("See server log for query details."),
         TxnError::LockTimeout => err!(LOCK_NOT_AVAILABLE, "canceling statement due to lock timeout"),
         TxnError::LockNotAvailable => err!(LOCK_NOT_AVAILABLE, "could not obtain lock"),
         TxnError::Cancelled(CancelReason::UserRequest) => {
@@ -27,7 +25,8 @@ pub fn txn_error(error: TxnError) -> Error {
         )
         .severity(Severity::Fatal),
         TxnError::Cancelled(CancelReason::Terminate) => {
-            err!(ADMIN_SHUTDOWN, "terminating connection due to administrator command").severity(Severity::Fatal)
+            err!(ADMIN_SHUTDOWN, "terminating connection due to administrator command")
+                .severity(Severity::Fatal)
         }
         TxnError::Serialization(Conflict::Update) => {
             err!(SERIALIZATION_FAILURE, "could not serialize access due to concurrent update")
@@ -43,11 +42,16 @@ pub fn txn_error(error: TxnError) -> Error {
             err!(SEQUENCE_GENERATOR_LIMIT_EXCEEDED, "nextval: reached {end} value of sequence ({limit})")
         }
         TxnError::SequenceOutOfBounds { value, min, max } => {
-            err!(NUMERIC_VALUE_OUT_OF_RANGE, "setval: value {value} is out of bounds for sequence ({min}..{max})")
+            err!(
+                NUMERIC_VALUE_OUT_OF_RANGE,
+                "setval: value {value} is out of bounds for sequence ({min}..{max})"
+            )
         }
         TxnError::NoSuchSavepoint(id) => Error::internal(format!("savepoint {id:?} does not exist")),
         TxnError::Misuse(what) => Error::internal(what),
-        TxnError::NoBulkLoad(storage) => Error::internal(format!("storage {storage} does not accept a bulk load")),
+        TxnError::NoBulkLoad(storage) => {
+            Error::internal(format!("storage {storage} does not accept a bulk load"))
+        }
         TxnError::HistoryGone { requested, oldest } => err!(SNAPSHOT_TOO_OLD, "snapshot too old")
             .detail(format!("Time {requested:?} is not readable; history begins at {oldest:?}.")),
         TxnError::DatabaseExists(name) => err!(DUPLICATE_DATABASE, "database \"{name}\" already exists"),
@@ -61,8 +65,9 @@ pub fn txn_error(error: TxnError) -> Error {
 fn storage_error(error: StorageError) -> Error {
     match error {
         StorageError::Corruption { what, detail } => Error::corrupted(format!("corrupt {what}: {detail}")),
-        StorageError::DiskFull(text) => err!(DISK_FULL, "could not write to the database: {text}")
-            .hint("Check free disk space."),
+        StorageError::DiskFull(text) => {
+            err!(DISK_FULL, "could not write to the database: {text}").hint("Check free disk space.")
+        }
         StorageError::Io(text) => err!(IO_ERROR, "input/output error: {text}"),
         StorageError::File { path, source } => err!(IO_ERROR, "{}: {source}", path.display()),
         error @ (StorageError::Locked { .. } | StorageError::NewerFormat { .. }) => {

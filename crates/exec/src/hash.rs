@@ -86,9 +86,10 @@ pub fn hash_row(row: &[Datum], blank_padded: &[bool]) -> u64 {
 /// Equality as for grouping: nulls are equal.
 pub fn rows_equal(a: &[Datum], b: &[Datum], blank_padded: &[bool]) -> bool {
     a.len() == b.len()
-        && a.iter().zip(b).enumerate().all(|(index, (a, b))| {
-            compare::equal(a, b, blank_padded.get(index).copied().unwrap_or(false))
-        })
+        && a.iter()
+            .zip(b)
+            .enumerate()
+            .all(|(index, (a, b))| compare::equal(a, b, blank_padded.get(index).copied().unwrap_or(false)))
 }
 
 /// About how many bytes a row takes in memory.
@@ -207,7 +208,9 @@ impl ValueSet {
     /// Whether no column tells the rows apart, nulls counting as unknown.
     fn may_match(&self, a: &[Datum], b: &[Datum]) -> bool {
         a.iter().zip(b).enumerate().all(|(index, (a, b))| {
-            a.is_null() || b.is_null() || compare::equal(a, b, self.index.blank_padded.get(index).copied().unwrap_or(false))
+            a.is_null()
+                || b.is_null()
+                || compare::equal(a, b, self.index.blank_padded.get(index).copied().unwrap_or(false))
         })
     }
 }

@@ -87,7 +87,8 @@ impl Node for Instrumented {
 /// Adds to one counter of a node, if somebody watches.
 #[inline]
 pub fn count(frame: &mut Frame, number: usize, add: impl FnOnce(&mut NodeCounters)) {
-    if let Some(counters) = frame.instrument.as_mut().and_then(|instrument| instrument.nodes.get_mut(number)) {
+    if let Some(counters) = frame.instrument.as_mut().and_then(|instrument| instrument.nodes.get_mut(number))
+    {
         add(counters);
     }
 }

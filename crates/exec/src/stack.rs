@@ -54,7 +54,8 @@ mod tests {
 
     #[test]
     fn endless_recursion_is_an_error() {
-        let result = std::thread::Builder::new().stack_size(4 << 20).spawn(|| recurse(0)).unwrap().join().unwrap();
+        let result =
+            std::thread::Builder::new().stack_size(4 << 20).spawn(|| recurse(0)).unwrap().join().unwrap();
         assert_eq!(result.unwrap_err().sqlstate(), cairn_types::sqlstate::STATEMENT_TOO_COMPLEX);
     }
 }

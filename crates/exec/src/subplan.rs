@@ -31,13 +31,26 @@ pub enum SubPlanKind {
     /// Value of the only column of the only row; null without a row.
     Scalar,
     /// A record of all columns of the only row.
-    Row { shape: Arc<[RecordField]> },
-    Array { element_type: Oid },
+    Row {
+        shape: Arc<[RecordField]>,
+    },
+    Array {
+        element_type: Oid,
+    },
     /// `test` compares the outer values with the row in `registers`.
-    Any { registers: Vec<usize>, test: Code },
-    All { registers: Vec<usize>, test: Code },
+    Any {
+        registers: Vec<usize>,
+        test: Code,
+    },
+    All {
+        registers: Vec<usize>,
+        test: Code,
+    },
     /// `= any` over an uncorrelated subquery: its rows in a hash table.
-    HashedAny { left: Vec<Code>, blank_padded: Vec<bool> },
+    HashedAny {
+        left: Vec<Code>,
+        blank_padded: Vec<bool>,
+    },
 }
 
 #[derive(Default)]
@@ -81,7 +94,9 @@ pub fn eval(number: usize, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<Da
             let Some(set) = &frame.subplans[number].hashed else { return Ok(Datum::Null) };
             return Ok(set.contains(&left).map_or(Datum::Null, Datum::Bool));
         }
-        SubPlanKind::Any { registers, test } | SubPlanKind::All { registers, test } if !subplan.correlated => {
+        SubPlanKind::Any { registers, test } | SubPlanKind::All { registers, test }
+            if !subplan.correlated =>
+        {
             let any = matches!(subplan.kind, SubPlanKind::Any { .. });
             if frame.subplans[number].rows.is_none() {
                 let rows = run(number, subplan, cx, frame, |node, cx, frame| {

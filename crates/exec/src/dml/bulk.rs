@@ -21,7 +21,12 @@ use crate::planner::{PlanContext, Planner};
 use crate::table::{TableLayout, storage_range};
 
 /// Compiles a table outside of any plan; the frame has the registers that it needs.
-fn open(cx: &ExecContext<'_>, plan: &PlanContext<'_>, relation: &Arc<Relation>, constraints: bool) -> Result<(Arc<Targets>, Frame)> {
+fn open(
+    cx: &ExecContext<'_>,
+    plan: &PlanContext<'_>,
+    relation: &Arc<Relation>,
+    constraints: bool,
+) -> Result<(Arc<Targets>, Frame)> {
     let mut planner = Planner::new(*plan);
     let targets = Targets::compile(&mut planner, relation, Purpose { removes: false, constraints })?;
     let frame = scratch::frame(planner.registers, cx.txn.snapshot().sql()?);
@@ -62,11 +67,14 @@ impl Loader {
         columns: Option<&[i16]>,
     ) -> Result<Loader> {
         let mut planner = Planner::new(*plan);
-        let targets = Targets::compile(&mut planner, relation, Purpose { removes: false, constraints: true })?;
+        let targets =
+            Targets::compile(&mut planner, relation, Purpose { removes: false, constraints: true })?;
         let target = &targets.tables[0];
         let given: Vec<usize> = match columns {
             Some(columns) => columns.iter().map(|attnum| super::target::column_index(*attnum)).collect(),
-            None => target.live.iter().copied().filter(|column| !relation.columns[*column].generated).collect(),
+            None => {
+                target.live.iter().copied().filter(|column| !relation.columns[*column].generated).collect()
+            }
         };
         let mut defaults = Vec::new();
         for &column in target.live.iter().filter(|column| !given.contains(column)) {
@@ -134,7 +142,8 @@ fn each_row(
     layout: &TableLayout,
     mut each: impl FnMut(&mut Frame, &[u8], &[u8]) -> Result<()>,
 ) -> Result<()> {
-    let mut cursor = cx.txn.scan(&NEWEST, storage_range(layout.relation.storage), Direction::Forward).sql()?;
+    let mut cursor =
+        cx.txn.scan(&NEWEST, storage_range(layout.relation.storage), Direction::Forward).sql()?;
     while let Some((key, row)) = cursor.next().sql()? {
         frame.tick(cx)?;
         each(frame, key, row)?;
@@ -176,12 +185,17 @@ pub fn build_index(
                 .table(cx.catalog.namespace_name(relation.namespace).to_string(), relation.name.to_string())
                 .constraint(index.name.to_string()));
         }
-        if bulk { cx.txn.bulk_put(&entry.key, &entry.value).sql() } else { cx.txn.put(&entry.key, &entry.value).sql() }
+        if bulk {
+            cx.txn.bulk_put(&entry.key, &entry.value).sql()
+        } else {
+            cx.txn.put(&entry.key, &entry.value).sql()
+        }
     })
 }
 
 fn has_entry_with(txn: &dyn Transaction, prefix: &[u8]) -> Result<bool> {
-    let high = cairn_types::key::prefix_successor(prefix).ok_or_else(|| Error::internal("a key prefix without end"))?;
+    let high = cairn_types::key::prefix_successor(prefix)
+        .ok_or_else(|| Error::internal("a key prefix without end"))?;
     let range = cairn_txn::KeyRange { low: prefix.to_vec(), high };
     let mut cursor = txn.scan(&NEWEST, range, Direction::Forward).sql()?;
     Ok(cursor.next().sql()?.is_some())
@@ -253,7 +267,8 @@ fn existing_rows_error(mut error: Error) -> Error {
             report.detail = None;
         }
         (cairn_types::sqlstate::CHECK_VIOLATION, _, Some(constraint)) => {
-            report.message = format!("check constraint \"{constraint}\" of relation \"{table}\" is violated by some row");
+            report.message =
+                format!("check constraint \"{constraint}\" of relation \"{table}\" is violated by some row");
             report.detail = None;
         }
         _ => {}

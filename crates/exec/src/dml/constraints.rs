@@ -72,7 +72,8 @@ impl Target {
                     return "null".to_owned();
                 }
                 let type_oid = self.relation().columns[column].ty.oid;
-                let text = cairn_types::io::output_string(value, type_oid, cx.env).unwrap_or_else(|_| "?".to_owned());
+                let text = cairn_types::io::output_string(value, type_oid, cx.env)
+                    .unwrap_or_else(|_| "?".to_owned());
                 shortened(text)
             })
             .collect();

@@ -161,7 +161,10 @@ impl TransactionConstraints {
         for event in due {
             event.check(cx, &mut frame)?;
         }
-        self.inner.borrow_mut().pending.retain(|event| event.deferrable().is_some_and(|(oid, _)| !chosen(oid)));
+        self.inner
+            .borrow_mut()
+            .pending
+            .retain(|event| event.deferrable().is_some_and(|(oid, _)| !chosen(oid)));
         Ok(())
     }
 

@@ -44,7 +44,11 @@ pub struct ForeignKey {
 #[derive(Debug)]
 enum Probe {
     /// A key space that begins with the foreign key's columns: places in the constraint's columns with their order.
-    Prefix { storage: cairn_txn::StorageId, columns: Vec<(usize, ColumnOrder)>, is_index: bool },
+    Prefix {
+        storage: cairn_txn::StorageId,
+        columns: Vec<(usize, ColumnOrder)>,
+        is_index: bool,
+    },
     Scan,
 }
 
@@ -56,8 +60,10 @@ impl ForeignKey {
         parent: &Arc<Relation>,
     ) -> Result<ForeignKey> {
         let catalog = planner.catalog();
-        let broken = || Error::internal(format!("foreign key \"{}\" does not fit its index", constraint.name));
-        let child_columns: Vec<usize> = constraint.columns.iter().map(|attnum| column_index(*attnum)).collect();
+        let broken =
+            || Error::internal(format!("foreign key \"{}\" does not fit its index", constraint.name));
+        let child_columns: Vec<usize> =
+            constraint.columns.iter().map(|attnum| column_index(*attnum)).collect();
         let parent_columns: Vec<usize> =
             constraint.foreign_columns.iter().map(|attnum| column_index(*attnum)).collect();
         let index = parent
@@ -133,7 +139,13 @@ impl ForeignKey {
     }
 
     /// Keys of the rows that refer to these values, at most so many.
-    fn children(&self, cx: &ExecContext<'_>, frame: &mut Frame, values: &[Datum], limit: usize) -> Result<Vec<Vec<u8>>> {
+    fn children(
+        &self,
+        cx: &ExecContext<'_>,
+        frame: &mut Frame,
+        values: &[Datum],
+        limit: usize,
+    ) -> Result<Vec<Vec<u8>>> {
         let mut found = Vec::new();
         match &self.probe {
             Probe::Prefix { storage, columns, is_index } => {
@@ -143,7 +155,8 @@ impl ForeignKey {
                     let Some(value) = converted(&values[*place], kind)? else { return Ok(found) };
                     encode_key_column(&value, *order, &mut low)?;
                 }
-                let high = prefix_successor(&low).ok_or_else(|| Error::internal("a key prefix without end"))?;
+                let high =
+                    prefix_successor(&low).ok_or_else(|| Error::internal("a key prefix without end"))?;
                 let mut cursor = cx.txn.scan(&NEWEST, KeyRange { low, high }, Direction::Forward).sql()?;
                 while found.len() < limit
                     && let Some((key, value)) = cursor.next().sql()?
@@ -188,7 +201,8 @@ impl ForeignKey {
             }
             let kind = self.parent.kinds[self.parent_columns[place]];
             match converted(own, kind)? {
-                Some(value) if cairn_types::compare::equal(&value, &values[place], self.parent_padded(place)) => {}
+                Some(value)
+                    if cairn_types::compare::equal(&value, &values[place], self.parent_padded(place)) => {}
                 _ => return Ok(false),
             }
         }
@@ -199,7 +213,13 @@ impl ForeignKey {
         self.parent_key.iter().any(|(other, order)| *other == place && order.blank_padded)
     }
 
-    fn key_text(&self, cx: &ExecContext<'_>, of: &TableLayout, columns: &[usize], values: &[Datum]) -> String {
+    fn key_text(
+        &self,
+        cx: &ExecContext<'_>,
+        of: &TableLayout,
+        columns: &[usize],
+        values: &[Datum],
+    ) -> String {
         let columns: Vec<_> = columns.iter().map(|column| &of.relation.columns[*column]).collect();
         let names: Vec<String> = columns.iter().map(|column| column.name.to_string()).collect();
         let values: Vec<_> = values.iter().cloned().zip(columns.iter().map(|column| column.ty.oid)).collect();
@@ -272,7 +292,8 @@ impl Probe {
 fn converted(value: &Datum, kind: PhysicalKind) -> Result<Option<Datum>> {
     let same_encoding = |a, b| {
         use PhysicalKind::{Float4, Float8, Int2, Int4, Int8};
-        a == b || matches!((a, b), (Int2 | Int4 | Int8, Int2 | Int4 | Int8) | (Float4 | Float8, Float4 | Float8))
+        a == b
+            || matches!((a, b), (Int2 | Int4 | Int8, Int2 | Int4 | Int8) | (Float4 | Float8, Float4 | Float8))
     };
     let Some(given) = PhysicalKind::of(value) else { return Ok(Some(Datum::Null)) };
     if same_encoding(given, kind) {
@@ -310,7 +331,8 @@ pub(super) fn check_child(cx: &ExecContext<'_>, event: &ChildEvent) -> Result<()
     wanted.sort_unstable();
     wanted.dedup();
     key.child.decode(&stored, &wanted, &mut row)?;
-    let is_current = |(column, value): (&usize, &Datum)| cairn_types::compare::equal(&row[*column], value, false);
+    let is_current =
+        |(column, value): (&usize, &Datum)| cairn_types::compare::equal(&row[*column], value, false);
     if !key.child_columns.iter().zip(&event.values).all(is_current) {
         return Ok(());
     }
@@ -338,7 +360,9 @@ pub(super) fn check_parent(cx: &ExecContext<'_>, frame: &mut Frame, event: &Pare
     match event.action() {
         ForeignKeyAction::NoAction => {
             // Somebody may have taken the key over before the statement ended.
-            if !key.parent_exists(cx, &event.old, false)? && !key.children(cx, frame, &event.old, 1)?.is_empty() {
+            if !key.parent_exists(cx, &event.old, false)?
+                && !key.children(cx, frame, &event.old, 1)?.is_empty()
+            {
                 return Err(key.still_referenced(cx, &event.old));
             }
             Ok(())
@@ -356,7 +380,12 @@ pub(super) fn check_parent(cx: &ExecContext<'_>, frame: &mut Frame, event: &Pare
     }
 }
 
-fn cascade(cx: &ExecContext<'_>, frame: &mut Frame, event: &ParentEvent, action: ForeignKeyAction) -> Result<()> {
+fn cascade(
+    cx: &ExecContext<'_>,
+    frame: &mut Frame,
+    event: &ParentEvent,
+    action: ForeignKeyAction,
+) -> Result<()> {
     let key = &event.key;
     let Some(target) = event.child.and_then(|place| event.targets.tables.get(place)) else {
         return Err(Error::internal("a cascade into a table that was not planned"));

@@ -126,7 +126,8 @@ pub fn plan(planner: &mut Planner<'_>, child: PlanTree, row_marks: &[RowMark]) -
     if marks.is_empty() {
         return Ok(child);
     }
-    let (startup_cost, total_cost, rows, width) = (child.startup_cost, child.total_cost, child.rows, child.width);
+    let (startup_cost, total_cost, rows, width) =
+        (child.startup_cost, child.total_cost, child.rows, child.width);
     let mut tree = planner.node(LockRows { marks }, vec![child]);
     tree.startup_cost = startup_cost;
     tree.total_cost = total_cost + rows * 0.01;

@@ -49,13 +49,18 @@ pub(crate) const NEWEST: Snapshot = Snapshot { read_time: Timestamp::MAX, comman
 pub fn plan(planner: &mut Planner<'_>, query: &Query) -> Result<Planned> {
     let main = planner.levels.is_empty();
     let source = planner.plan_source(query)?;
-    let range = query.result_relation.ok_or_else(|| Error::internal("a data-modifying query without target"))?;
+    let range =
+        query.result_relation.ok_or_else(|| Error::internal("a data-modifying query without target"))?;
     let query = Arc::clone(&planner.level().query);
     let Some(relation) = planner.rel(range).relation.clone() else {
         return Err(Error::unsupported("changing rows of a view is"));
     };
     if planner.catalog().is_system_catalog(&relation) {
-        return Err(err!(INSUFFICIENT_PRIVILEGE, "permission denied: \"{}\" is a system catalog", relation.name));
+        return Err(err!(
+            INSUFFICIENT_PRIVILEGE,
+            "permission denied: \"{}\" is a system catalog",
+            relation.name
+        ));
     }
     planner.uses(relation.oid, Usage::Write);
     let updates = query.command == CommandType::Update
@@ -133,7 +138,8 @@ fn plan_conflict(
 ) -> Result<Conflict> {
     let relation = Arc::clone(target.relation());
     let any = clause.arbiters.is_empty();
-    let primary = relation.primary_key.as_ref().is_some_and(|index| any || clause.arbiters.contains(&index.oid));
+    let primary =
+        relation.primary_key.as_ref().is_some_and(|index| any || clause.arbiters.contains(&index.oid));
     let arbitrates = |index: &target::IndexTarget| {
         let index = &index.layout.index;
         index.unique && !index.deferrable && (any || clause.arbiters.contains(&index.oid))

@@ -145,7 +145,9 @@ impl Node for ModifyState {
             frame.tick(cx)?;
             let plan = Arc::clone(&self.plan);
             let written = match &plan.action {
-                Action::Insert { values, conflict } => self.insert(cx, frame, &plan, values, conflict.as_ref())?,
+                Action::Insert { values, conflict } => {
+                    self.insert(cx, frame, &plan, values, conflict.as_ref())?
+                }
                 Action::Update { row, set } => self.update(cx, frame, &plan, row, set)?,
                 Action::Delete { row } => self.delete(cx, frame, &plan, row)?,
             };
@@ -229,7 +231,8 @@ impl ModifyState {
         let Some(update) = &conflict.update else { return Ok(false) };
         let columns = target.layout.kinds.len();
         for column in 0..columns {
-            frame.registers[update.excluded + column] = std::mem::take(&mut frame.registers[target.first + column]);
+            frame.registers[update.excluded + column] =
+                std::mem::take(&mut frame.registers[target.first + column]);
         }
         let old_block = update.place.first..update.place.first + columns;
         target.layout.decode(stored, &target.live, &mut frame.registers[old_block])?;
@@ -287,7 +290,13 @@ impl ModifyState {
         Ok(true)
     }
 
-    fn delete(&mut self, cx: &ExecContext<'_>, frame: &mut Frame, plan: &Modify, row: &Located) -> Result<bool> {
+    fn delete(
+        &mut self,
+        cx: &ExecContext<'_>,
+        frame: &mut Frame,
+        plan: &Modify,
+        row: &Located,
+    ) -> Result<bool> {
         let Some(key) = lock_located(cx, frame, row, RowLockMode::Update)? else { return Ok(false) };
         let target = &plan.targets.tables[0];
         for column in 0..target.layout.kinds.len() {
@@ -328,7 +337,10 @@ enum Found {
     /// A row, and DO NOTHING.
     Row,
     /// A row, locked; with its key and newest version.
-    Update { key: Vec<u8>, row: bytes::Bytes },
+    Update {
+        key: Vec<u8>,
+        row: bytes::Bytes,
+    },
     Again,
 }
 

@@ -153,7 +153,8 @@ pub fn default_expr(planner: &Planner<'_>, relation: &Arc<Relation>, column: usi
         return Ok(Some(Expr::NextValue { sequence: attribute.identity_sequence, ty: attribute.ty }));
     }
     let own = attribute.default.clone();
-    let text = own.or_else(|| planner.catalog().type_by_oid(attribute.ty.oid).and_then(|ty| ty.default.clone()));
+    let text =
+        own.or_else(|| planner.catalog().type_by_oid(attribute.ty.oid).and_then(|ty| ty.default.clone()));
     let Some(text) = text else {
         return Ok(Some(Expr::Const { value: Datum::Null, ty: attribute.ty, location: -1 }));
     };
@@ -183,7 +184,11 @@ pub struct Purpose {
 
 impl Targets {
     /// Compiles a table, and those that changes of it cascade to.
-    pub fn compile(planner: &mut Planner<'_>, relation: &Arc<Relation>, purpose: Purpose) -> Result<Arc<Targets>> {
+    pub fn compile(
+        planner: &mut Planner<'_>,
+        relation: &Arc<Relation>,
+        purpose: Purpose,
+    ) -> Result<Arc<Targets>> {
         let mut pending = vec![Arc::clone(relation)];
         let mut known: Vec<Oid> = vec![relation.oid];
         let mut tables = Vec::new();
@@ -194,7 +199,8 @@ impl Targets {
                 for constraint in &next.referenced_by {
                     let Some(child) = planner.catalog().relation(constraint.table).cloned() else { continue };
                     let key = ForeignKey::compile(planner, constraint, &child, &next)?;
-                    let acts = |action| !matches!(action, ForeignKeyAction::NoAction | ForeignKeyAction::Restrict);
+                    let acts =
+                        |action| !matches!(action, ForeignKeyAction::NoAction | ForeignKeyAction::Restrict);
                     let place = (acts(constraint.on_delete) || acts(constraint.on_update)).then(|| {
                         known.iter().position(|oid| *oid == child.oid).unwrap_or_else(|| {
                             known.push(child.oid);
@@ -341,7 +347,11 @@ impl Target {
 }
 
 impl IndexTarget {
-    fn compile(planner: &mut Planner<'_>, relation: &Arc<Relation>, index: &Arc<Index>) -> Result<IndexTarget> {
+    fn compile(
+        planner: &mut Planner<'_>,
+        relation: &Arc<Relation>,
+        index: &Arc<Index>,
+    ) -> Result<IndexTarget> {
         let mut columns = Vec::with_capacity(index.keys.len());
         let mut names = Vec::with_capacity(index.keys.len());
         let mut depends_on = Vec::new();
@@ -359,7 +369,9 @@ impl IndexTarget {
                     let column = column_index(*attnum);
                     depends_on.push(column);
                     columns.push(IndexValue::Column(column));
-                    names.push(relation.columns.get(column).map_or(String::new(), |column| column.name.to_string()));
+                    names.push(
+                        relation.columns.get(column).map_or(String::new(), |column| column.name.to_string()),
+                    );
                 }
                 IndexKeyColumn::Expression(text) => {
                     let expr = planner.cx.expressions.over_table(relation, text)?;
@@ -382,7 +394,9 @@ impl IndexTarget {
         depends_on.sort_unstable();
         depends_on.dedup();
         let deferrable = (index.unique && index.deferrable)
-            .then(|| relation.constraints.iter().find(|constraint| constraint.oid == index.constraint).cloned())
+            .then(|| {
+                relation.constraints.iter().find(|constraint| constraint.oid == index.constraint).cloned()
+            })
             .flatten();
         Ok(IndexTarget {
             layout: IndexLayout::new(index, planner.catalog()),

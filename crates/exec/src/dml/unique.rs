@@ -29,12 +29,18 @@ pub(super) fn claim(cx: &ExecContext<'_>, key: &[u8]) -> Result<Newest> {
 }
 
 /// `Key (a, b)=(1, 2)`, as PostgreSQL words it.
-pub(super) fn describe_key(cx: &ExecContext<'_>, names: &[String], values: &[(Datum, cairn_types::Oid)]) -> String {
+pub(super) fn describe_key(
+    cx: &ExecContext<'_>,
+    names: &[String],
+    values: &[(Datum, cairn_types::Oid)],
+) -> String {
     let texts: Vec<String> = values
         .iter()
         .map(|(value, type_oid)| match value {
             Datum::Null => "null".to_owned(),
-            value => cairn_types::io::output_string(value, *type_oid, cx.env).unwrap_or_else(|_| "?".to_owned()),
+            value => {
+                cairn_types::io::output_string(value, *type_oid, cx.env).unwrap_or_else(|_| "?".to_owned())
+            }
         })
         .collect();
     format!("Key ({})=({})", names.join(", "), texts.join(", "))

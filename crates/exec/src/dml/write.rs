@@ -101,9 +101,13 @@ impl Target {
     fn primary_violation(&self, cx: &ExecContext<'_>, frame: &Frame) -> Error {
         let relation = self.relation();
         let row = self.row(frame);
-        let names: Vec<String> = self.primary.iter().map(|column| relation.columns[*column].name.to_string()).collect();
-        let values: Vec<_> =
-            self.primary.iter().map(|column| (row[*column].clone(), relation.columns[*column].ty.oid)).collect();
+        let names: Vec<String> =
+            self.primary.iter().map(|column| relation.columns[*column].name.to_string()).collect();
+        let values: Vec<_> = self
+            .primary
+            .iter()
+            .map(|column| (row[*column].clone(), relation.columns[*column].ty.oid))
+            .collect();
         let index = relation.primary_key.as_ref().map_or("", |index| &index.name);
         unique::violation(cx, &self.layout, index, &unique::describe_key(cx, &names, &values))
     }
@@ -122,7 +126,12 @@ impl Target {
         if entry.unique && !claimed {
             let newest = if bulk { cx.txn.newest(&entry.key).sql()? } else { unique::claim(cx, &entry.key)? };
             if newest.value.is_some() {
-                return Err(unique::violation(cx, &self.layout, &index.layout.index.name, &index.describe(cx, values)));
+                return Err(unique::violation(
+                    cx,
+                    &self.layout,
+                    &index.layout.index.name,
+                    &index.describe(cx, values),
+                ));
             }
         }
         put(cx, bulk, &entry.key, &entry.value)?;
@@ -258,7 +267,8 @@ impl Target {
             let row = self.row(frame);
             let unchanged = update.is_some_and(|(old, assigned)| {
                 foreign.child_columns.iter().all(|column| {
-                    !assigned.columns.contains(column) || cairn_types::compare::equal(&old[*column], &row[*column], false)
+                    !assigned.columns.contains(column)
+                        || cairn_types::compare::equal(&old[*column], &row[*column], false)
                 })
             });
             if unchanged || !foreign.needs_check(row) {
@@ -318,7 +328,8 @@ pub struct Assigned {
 
 impl Assigned {
     pub fn new(target: &Target, set: impl IntoIterator<Item = usize>) -> Self {
-        let mut columns: Vec<usize> = set.into_iter().chain(target.generated.iter().map(|(column, _)| *column)).collect();
+        let mut columns: Vec<usize> =
+            set.into_iter().chain(target.generated.iter().map(|(column, _)| *column)).collect();
         columns.sort_unstable();
         columns.dedup();
         let keys = columns.iter().copied().filter(|column| target.key_columns.contains(column)).collect();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use cairn_analyze::query::{ArrayOperatorCall, Expr, FunctionCall, OperatorCall, Var, system_columns};
 use cairn_catalog::{BtreeStrategy, Proc, TypeKind, TypeRef};
 use cairn_types::oid::languages;
+use cairn_types::row::PhysicalKind;
 use cairn_types::{Datum, Error, Oid, RecordField, Result, bail, types};
 
 use super::types::type_of;
@@ -33,7 +34,11 @@ impl Planner<'_> {
         if stage.computed.is_empty() {
             return None;
         }
-        stage.computed.iter().find(|(computed, _)| super::equal::same(computed, expr)).map(|(_, register)| *register)
+        stage
+            .computed
+            .iter()
+            .find(|(computed, _)| super::equal::same(computed, expr))
+            .map(|(_, register)| *register)
     }
 
     fn compile_plain(&mut self, expr: &Expr) -> Result<Code> {
@@ -72,7 +77,9 @@ impl Planner<'_> {
                     None => return Err(Error::internal("aggregate outside of an aggregation")),
                 }
             }
-            Expr::Window(_) => return Err(Error::internal("window function outside of a window aggregation")),
+            Expr::Window(_) => {
+                return Err(Error::internal("window function outside of a window aggregation"));
+            }
             Expr::Grouping { references, .. } => {
                 let Some((register, sets)) = self.level().stage.grouping.clone() else {
                     return Ok(Code::Const(Datum::Int4(0)));
@@ -80,7 +87,9 @@ impl Planner<'_> {
                 let answers = sets
                     .iter()
                     .map(|set| {
-                        references.iter().fold(0, |mask, reference| mask << 1 | i32::from(!set.contains(reference)))
+                        references
+                            .iter()
+                            .fold(0, |mask, reference| mask << 1 | i32::from(!set.contains(reference)))
                     })
                     .collect();
                 Code::Grouping { register, answers }
@@ -88,7 +97,9 @@ impl Planner<'_> {
             Expr::Subscript(subscript) => {
                 let container_type = type_of(&subscript.container).oid;
                 let optional = |planner: &mut Self, list: &[Option<Expr>]| -> Result<Vec<Option<Code>>> {
-                    list.iter().map(|item| item.as_ref().map(|item| planner.compile(item)).transpose()).collect()
+                    list.iter()
+                        .map(|item| item.as_ref().map(|item| planner.compile(item)).transpose())
+                        .collect()
                 };
                 let base = self.catalog().base_type(container_type);
                 Code::Subscript(Box::new(Subscript {
@@ -102,11 +113,19 @@ impl Planner<'_> {
                     jsonb: base == types::JSONB,
                 }))
             }
-            Expr::Field { record, number, .. } => Code::Field {
-                index: self.field_index(type_of(record), *number),
-                record: self.boxed(record)?,
-            },
-            Expr::Relabel { arg, .. } | Expr::Collate { arg, .. } => self.compile(arg)?,
+            Expr::Field { record, number, .. } => {
+                Code::Field { index: self.field_index(type_of(record), *number), record: self.boxed(record)? }
+            }
+            Expr::Relabel { arg, ty, .. } => {
+                let kinds =
+                    (self.catalog().physical_kind(type_of(arg).oid), self.catalog().physical_kind(ty.oid));
+                match kinds {
+                    (PhysicalKind::Int4, PhysicalKind::Oid) => Code::Int4AsOid(self.boxed(arg)?),
+                    (PhysicalKind::Oid, PhysicalKind::Int4) => Code::OidAsInt4(self.boxed(arg)?),
+                    _ => self.compile(arg)?,
+                }
+            }
+            Expr::Collate { arg, .. } => self.compile(arg)?,
             Expr::CoerceViaIo { arg, ty, .. } => Code::ViaIo {
                 source: type_of(arg).oid,
                 target: ty.oid,
@@ -169,7 +188,10 @@ impl Planner<'_> {
                         .map(|(index, field)| {
                             let ty = type_of(field);
                             RecordField {
-                                name: names.get(index).cloned().unwrap_or_else(|| format!("f{}", index + 1).into()),
+                                name: names
+                                    .get(index)
+                                    .cloned()
+                                    .unwrap_or_else(|| format!("f{}", index + 1).into()),
                                 type_oid: ty.oid,
                                 typmod: ty.typmod,
                             }
@@ -233,9 +255,12 @@ impl Planner<'_> {
         match var.attno {
             0 => {
                 let columns: Vec<i16> = match &rel.relation {
-                    Some(relation) => {
-                        relation.columns.iter().filter(|column| !column.dropped).map(|column| column.attnum).collect()
-                    }
+                    Some(relation) => relation
+                        .columns
+                        .iter()
+                        .filter(|column| !column.dropped)
+                        .map(|column| column.attnum)
+                        .collect(),
                     None => (1..=rel.columns as i16).collect(),
                 };
                 Ok(Code::WholeRow {
@@ -254,7 +279,10 @@ impl Planner<'_> {
             attno if attno < 0 => Err(Error::unsupported(format!("system column number {attno} is"))),
             attno => {
                 if level.stage.closed && var.levels_up == 0 {
-                    return Err(Error::internal(format!("column {attno} of entry {} is not grouped", var.varno)));
+                    return Err(Error::internal(format!(
+                        "column {attno} of entry {} is not grouped",
+                        var.varno
+                    )));
                 }
                 Ok(Code::Register(rel.register(attno)))
             }
@@ -466,7 +494,9 @@ impl Planner<'_> {
         // The checks of the inner domains come first.
         let mut layers = Vec::new();
         let mut oid = ty.oid;
-        while let Some(object) = self.catalog().type_by_oid(oid).filter(|object| object.kind == TypeKind::Domain) {
+        while let Some(object) =
+            self.catalog().type_by_oid(oid).filter(|object| object.kind == TypeKind::Domain)
+        {
             if layers.is_empty() {
                 check.name = Arc::clone(&object.name);
             }
@@ -521,9 +551,39 @@ pub fn plain_comparison(function: &Function) -> Option<(CompareTest, bool)> {
         return None;
     }
     const PREFIXES: &[&str] = &[
-        "int2", "int4", "int8", "int24", "int28", "int42", "int48", "int82", "int84", "bool", "char", "oid", "float4",
-        "float8", "float48", "float84", "text", "text_", "bpchar", "name", "date_", "timestamp_", "timestamptz_",
-        "time_", "timetz_", "interval_", "uuid_", "numeric_", "bytea", "enum_", "jsonb_", "array_", "record_",
+        "int2",
+        "int4",
+        "int8",
+        "int24",
+        "int28",
+        "int42",
+        "int48",
+        "int82",
+        "int84",
+        "bool",
+        "char",
+        "oid",
+        "float4",
+        "float8",
+        "float48",
+        "float84",
+        "text",
+        "text_",
+        "bpchar",
+        "name",
+        "date_",
+        "timestamp_",
+        "timestamptz_",
+        "time_",
+        "timetz_",
+        "interval_",
+        "uuid_",
+        "numeric_",
+        "bytea",
+        "enum_",
+        "jsonb_",
+        "array_",
+        "record_",
     ];
     let source: &str = &function.proc.source;
     let (prefix, test) = source.split_at_checked(source.len().checked_sub(2)?)?;

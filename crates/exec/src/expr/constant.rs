@@ -14,10 +14,12 @@ pub fn fold(code: Code, env: &dyn Env) -> Code {
             Some(value) => Code::Const(value),
             None => Code::Call1 { function, arg },
         },
-        Code::Call2 { function, args } => match apply(&function, &[args[0].as_const(), args[1].as_const()], env) {
-            Some(value) => Code::Const(value),
-            None => Code::Call2 { function, args },
-        },
+        Code::Call2 { function, args } => {
+            match apply(&function, &[args[0].as_const(), args[1].as_const()], env) {
+                Some(value) => Code::Const(value),
+                None => Code::Call2 { function, args },
+            }
+        }
         Code::Call { function, args } => {
             let constants: Vec<_> = args.iter().map(Code::as_const).collect();
             match apply(&function, &constants, env) {
@@ -39,12 +41,21 @@ pub fn fold(code: Code, env: &dyn Env) -> Code {
             Some(Datum::Null) => Code::null(),
             _ => Code::Not(arg),
         },
+        Code::Int4AsOid(arg) => match arg.as_const() {
+            Some(value) => Code::Const(super::eval::int4_as_oid(value.clone())),
+            None => Code::Int4AsOid(arg),
+        },
+        Code::OidAsInt4(arg) => match arg.as_const() {
+            Some(value) => Code::Const(super::eval::oid_as_int4(value.clone())),
+            None => Code::OidAsInt4(arg),
+        },
         Code::NullTest { arg, is_null, row: false } => match arg.as_const() {
             Some(value) => Code::Const(Datum::Bool(value.is_null() == is_null)),
             None => Code::NullTest { arg, is_null, row: false },
         },
         Code::Array { elements, element_type, multidimensional: false } => {
-            let constants: Option<Vec<Datum>> = elements.iter().map(|code| code.as_const().cloned()).collect();
+            let constants: Option<Vec<Datum>> =
+                elements.iter().map(|code| code.as_const().cloned()).collect();
             match constants {
                 Some(values) => Code::Const(Datum::Array(std::sync::Arc::new(
                     cairn_types::Array::from_elements(element_type, values),

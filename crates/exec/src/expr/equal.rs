@@ -25,7 +25,10 @@ fn vars(a: &Var, b: &Var) -> bool {
 }
 
 fn functions(a: &FunctionCall, b: &FunctionCall) -> bool {
-    a.function == b.function && a.variadic == b.variadic && a.collation == b.collation && all(&a.args, &b.args)
+    a.function == b.function
+        && a.variadic == b.variadic
+        && a.collation == b.collation
+        && all(&a.args, &b.args)
 }
 
 fn operators(a: &OperatorCall, b: &OperatorCall) -> bool {
@@ -132,10 +135,9 @@ pub fn same(a: &Expr, b: &Expr) -> bool {
         (Expr::SqlValue { function: a, ty: at, .. }, Expr::SqlValue { function: b, ty: bt, .. }) => {
             a == b && at == bt
         }
-        (
-            Expr::NullTest { arg: a, is_null: an, .. },
-            Expr::NullTest { arg: b, is_null: bn, .. },
-        ) => an == bn && same(a, b),
+        (Expr::NullTest { arg: a, is_null: an, .. }, Expr::NullTest { arg: b, is_null: bn, .. }) => {
+            an == bn && same(a, b)
+        }
         (Expr::BooleanTest { arg: a, test: at, .. }, Expr::BooleanTest { arg: b, test: bt, .. }) => {
             at == bt && same(a, b)
         }

@@ -87,6 +87,8 @@ impl Code {
                 Datum::Bool(value) => Datum::Bool(!value),
                 _ => Datum::Null,
             }),
+            Code::Int4AsOid(arg) => Ok(int4_as_oid(arg.eval(cx, frame)?)),
+            Code::OidAsInt4(arg) => Ok(oid_as_int4(arg.eval(cx, frame)?)),
             Code::DistinctFrom { equal, args } => {
                 let pair = [args[0].eval(cx, frame)?, args[1].eval(cx, frame)?];
                 Ok(Datum::Bool(match (pair[0].is_null(), pair[1].is_null()) {
@@ -251,9 +253,9 @@ impl Code {
                 }))
             }
             Code::Grouping { register, answers } => match frame.registers[*register] {
-                Datum::Int4(set) => {
-                    Ok(Datum::Int4(usize::try_from(set).ok().and_then(|set| answers.get(set)).copied().unwrap_or(0)))
-                }
+                Datum::Int4(set) => Ok(Datum::Int4(
+                    usize::try_from(set).ok().and_then(|set| answers.get(set)).copied().unwrap_or(0),
+                )),
                 _ => Ok(Datum::Int4(0)),
             },
         }
@@ -325,7 +327,10 @@ fn narrow_integer(value: Datum, ty: cairn_types::Oid) -> Result<Datum> {
 /// ARRAY[[...], [...]]: arrays of equal shape become one of a dimension more.
 fn stack_arrays(element_type: cairn_types::Oid, values: Vec<Datum>) -> Result<Datum> {
     let mismatch = || {
-        err!(ARRAY_SUBSCRIPT_ERROR, "multidimensional arrays must have array expressions with matching dimensions")
+        err!(
+            ARRAY_SUBSCRIPT_ERROR,
+            "multidimensional arrays must have array expressions with matching dimensions"
+        )
     };
     let mut inner: Option<Vec<Dimension>> = None;
     let mut elements = Vec::new();
@@ -443,4 +448,18 @@ pub fn collect_array(element_type: cairn_types::Oid, elements: Vec<Datum>) -> Re
         return stack_arrays(element_type, elements);
     }
     Ok(Datum::Array(Arc::new(Array::from_elements(element_type, elements))))
+}
+
+pub(super) fn int4_as_oid(value: Datum) -> Datum {
+    match value {
+        Datum::Int4(value) => Datum::Oid(value.cast_unsigned()),
+        other => other,
+    }
+}
+
+pub(super) fn oid_as_int4(value: Datum) -> Datum {
+    match value {
+        Datum::Oid(value) => Datum::Int4(value.cast_signed()),
+        other => other,
+    }
 }

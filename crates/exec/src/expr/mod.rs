@@ -8,9 +8,9 @@ pub mod compile;
 pub mod constant;
 pub mod equal;
 mod eval;
-pub mod types;
 pub mod function;
 mod subscript;
+pub mod types;
 
 use std::sync::Arc;
 
@@ -28,43 +28,132 @@ pub enum Code {
     Register(usize),
     /// `$n`, from 0.
     Param(usize),
-    Call { function: Box<Function>, args: Box<[Code]> },
-    Call1 { function: Box<Function>, arg: Box<Code> },
-    Call2 { function: Box<Function>, args: Box<[Code; 2]> },
+    Call {
+        function: Box<Function>,
+        args: Box<[Code]>,
+    },
+    Call1 {
+        function: Box<Function>,
+        arg: Box<Code>,
+    },
+    Call2 {
+        function: Box<Function>,
+        args: Box<[Code; 2]>,
+    },
     /// A comparison operator of a btree operator class whose order is that of [`cairn_types::compare`].
-    Compare { test: CompareTest, blank_padded: bool, args: Box<[Code; 2]> },
-    DistinctFrom { equal: Box<Function>, args: Box<[Code; 2]> },
-    NullIf { equal: Box<Function>, args: Box<[Code; 2]> },
+    Compare {
+        test: CompareTest,
+        blank_padded: bool,
+        args: Box<[Code; 2]>,
+    },
+    DistinctFrom {
+        equal: Box<Function>,
+        args: Box<[Code; 2]>,
+    },
+    NullIf {
+        equal: Box<Function>,
+        args: Box<[Code; 2]>,
+    },
     And(Box<[Code]>),
     Or(Box<[Code]>),
     Not(Box<Code>),
-    ArrayOperator { function: Box<Function>, any: bool, left: Box<Code>, array: Box<Code> },
+    /// A binary-coercible cast between integer and oid: the same bits in another form.
+    Int4AsOid(Box<Code>),
+    OidAsInt4(Box<Code>),
+    ArrayOperator {
+        function: Box<Function>,
+        any: bool,
+        left: Box<Code>,
+        array: Box<Code>,
+    },
     /// Field of a composite value, from 0.
-    Field { record: Box<Code>, index: usize },
-    ViaIo { arg: Box<Code>, source: Oid, target: Oid, typmod: i32 },
+    Field {
+        record: Box<Code>,
+        index: usize,
+    },
+    ViaIo {
+        arg: Box<Code>,
+        source: Oid,
+        target: Oid,
+        typmod: i32,
+    },
     /// Evaluates `element` for each element, which it finds in `register`.
-    ArrayCoerce { arg: Box<Code>, element: Box<Code>, register: usize, element_type: Oid },
-    ConvertRow { arg: Box<Code>, type_oid: Oid, fields: Arc<[RecordField]> },
+    ArrayCoerce {
+        arg: Box<Code>,
+        element: Box<Code>,
+        register: usize,
+        element_type: Oid,
+    },
+    ConvertRow {
+        arg: Box<Code>,
+        type_oid: Oid,
+        fields: Arc<[RecordField]>,
+    },
     Domain(Box<DomainCheck>),
-    Case { subject: Option<(Box<Code>, usize)>, whens: Box<[(Code, Code)]>, default: Box<Code> },
-    Array { elements: Box<[Code]>, element_type: Oid, multidimensional: bool },
-    Row { fields: Box<[Code]>, type_oid: Oid, shape: Arc<[RecordField]> },
+    Case {
+        subject: Option<(Box<Code>, usize)>,
+        whens: Box<[(Code, Code)]>,
+        default: Box<Code>,
+    },
+    Array {
+        elements: Box<[Code]>,
+        element_type: Oid,
+        multidimensional: bool,
+    },
+    Row {
+        fields: Box<[Code]>,
+        type_oid: Oid,
+        shape: Arc<[RecordField]>,
+    },
     /// The whole row of a table or subquery; null if the row was null-extended by an outer join.
-    WholeRow { registers: Box<[usize]>, type_oid: Oid, shape: Arc<[RecordField]> },
-    RowCompare { strategy: BtreeStrategy, equals: Box<[(Function, Function)]>, left: Box<[Code]>, right: Box<[Code]> },
+    WholeRow {
+        registers: Box<[usize]>,
+        type_oid: Oid,
+        shape: Arc<[RecordField]>,
+    },
+    RowCompare {
+        strategy: BtreeStrategy,
+        equals: Box<[(Function, Function)]>,
+        left: Box<[Code]>,
+        right: Box<[Code]>,
+    },
     Coalesce(Box<[Code]>),
-    MinMax { greatest: bool, blank_padded: bool, args: Box<[Code]> },
-    SqlValue { function: SqlValueFunction, typmod: i32 },
-    NullTest { arg: Box<Code>, is_null: bool, row: bool },
-    BooleanTest { arg: Box<Code>, test: BooleanTest },
-    NextValue { sequence: Oid, ty: Oid },
+    MinMax {
+        greatest: bool,
+        blank_padded: bool,
+        args: Box<[Code]>,
+    },
+    SqlValue {
+        function: SqlValueFunction,
+        typmod: i32,
+    },
+    NullTest {
+        arg: Box<Code>,
+        is_null: bool,
+        row: bool,
+    },
+    BooleanTest {
+        arg: Box<Code>,
+        test: BooleanTest,
+    },
+    NextValue {
+        sequence: Oid,
+        ty: Oid,
+    },
     Subscript(Box<Subscript>),
     /// A subquery used as an expression, by its number in the plan.
     SubPlan(usize),
     /// `where current of`: whether the row whose key is in the register is the cursor's.
-    CurrentOf { cursor: Text, table: Oid, key: usize },
+    CurrentOf {
+        cursor: Text,
+        table: Oid,
+        key: usize,
+    },
     /// GROUPING(...): for each grouping set the answer, chosen by the register that holds the set's number.
-    Grouping { register: usize, answers: Box<[i32]> },
+    Grouping {
+        register: usize,
+        answers: Box<[i32]>,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

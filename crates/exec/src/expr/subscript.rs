@@ -64,7 +64,10 @@ fn position(dimensions: &[Dimension], subscripts: &[i32]) -> Option<usize> {
 
 fn element(array: &Array, upper: &[Option<i32>]) -> Datum {
     let subscripts: Vec<i32> = upper.iter().flatten().copied().collect();
-    position(&array.dimensions, &subscripts).and_then(|at| array.elements.get(at)).cloned().unwrap_or_default()
+    position(&array.dimensions, &subscripts)
+        .and_then(|at| array.elements.get(at))
+        .cloned()
+        .unwrap_or_default()
 }
 
 fn slice(array: &Array, lower: &[Option<i32>], upper: &[Option<i32>]) -> Datum {
@@ -100,7 +103,10 @@ fn slice(array: &Array, lower: &[Option<i32>], upper: &[Option<i32>]) -> Datum {
     }
     let dimensions = ranges
         .iter()
-        .map(|(from, to)| Dimension { length: (i64::from(*to) - i64::from(*from) + 1) as usize, lower_bound: 1 })
+        .map(|(from, to)| Dimension {
+            length: (i64::from(*to) - i64::from(*from) + 1) as usize,
+            lower_bound: 1,
+        })
         .collect();
     Datum::Array(Arc::new(Array { element_type: array.element_type, dimensions, elements }))
 }
@@ -136,7 +142,8 @@ fn assign(array: &Array, upper: &[Option<i32>], value: Datum) -> Result<Datum> {
 }
 
 fn grow(dimension: &mut Dimension, elements: &mut Vec<Datum>, first: i32, last: i32) -> Result<()> {
-    let too_large = || err!(PROGRAM_LIMIT_EXCEEDED, "array size exceeds the maximum allowed ({ELEMENTS_MAX})");
+    let too_large =
+        || err!(PROGRAM_LIMIT_EXCEEDED, "array size exceeds the maximum allowed ({ELEMENTS_MAX})");
     let before = i64::from(dimension.lower_bound) - i64::from(first);
     if before > 0 {
         let before = usize::try_from(before).map_err(|_| too_large())?;
@@ -201,9 +208,11 @@ fn jsonb(subscript: &Subscript, container: Datum, cx: &ExecContext<'_>, frame: &
     for code in subscript.upper.iter().flatten() {
         let key = code.eval(cx, frame)?;
         let next = match (at, &key) {
-            (Jsonb::Object(object), Datum::Text(key)) => {
-                object.members.iter().find(|(name, _)| name.as_bytes() == key.as_bytes()).map(|(_, value)| value)
-            }
+            (Jsonb::Object(object), Datum::Text(key)) => object
+                .members
+                .iter()
+                .find(|(name, _)| name.as_bytes() == key.as_bytes())
+                .map(|(_, value)| value),
             (Jsonb::Array(array), Datum::Int4(index)) => nth(&array.items, i64::from(*index)),
             (Jsonb::Array(array), Datum::Text(key)) => {
                 key.parse::<i64>().ok().and_then(|index| nth(&array.items, index))

@@ -102,7 +102,9 @@ impl Running {
                     spec.order
                         .iter()
                         .enumerate()
-                        .map(|(index, (_, order))| compare_ordered(&a[width + index], &b[width + index], *order))
+                        .map(|(index, (_, order))| {
+                            compare_ordered(&a[width + index], &b[width + index], *order)
+                        })
                         .find(|ordering| ordering.is_ne())
                         .unwrap_or(std::cmp::Ordering::Equal)
                 });

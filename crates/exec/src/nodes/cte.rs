@@ -247,7 +247,9 @@ struct MaterializeState {
 impl Operator for Materialize {
     fn start(self: Arc<Self>, _: usize, children: Vec<Box<dyn Node>>) -> Box<dyn Node> {
         match children.into_iter().next() {
-            Some(child) => Box::new(MaterializeState { plan: self, child, rows: Vec::new(), complete: false, at: 0 }),
+            Some(child) => {
+                Box::new(MaterializeState { plan: self, child, rows: Vec::new(), complete: false, at: 0 })
+            }
             None => super::append::empty(),
         }
     }

@@ -111,7 +111,15 @@ impl Operator for SetOperation {
         match children.into_iter().next() {
             Some(child) => {
                 let rows = RowIndex::new(&self.blank_padded);
-                Box::new(SetState { plan: self, child, rows, counts: Vec::new(), at: 0, copies: 0, filled: false })
+                Box::new(SetState {
+                    plan: self,
+                    child,
+                    rows,
+                    counts: Vec::new(),
+                    at: 0,
+                    copies: 0,
+                    filled: false,
+                })
             }
             None => super::append::empty(),
         }

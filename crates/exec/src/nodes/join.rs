@@ -89,7 +89,15 @@ impl Operator for NestedLoop {
         let (Some(outer), Some(inner)) = (children.next(), children.next()) else {
             return super::append::empty();
         };
-        Box::new(NestedLoopState { plan: self, number, outer, inner, have_outer: false, matched: false, inner_started: false })
+        Box::new(NestedLoopState {
+            plan: self,
+            number,
+            outer,
+            inner,
+            have_outer: false,
+            matched: false,
+            inner_started: false,
+        })
     }
 
     fn explain(&self, properties: &mut Properties) {
@@ -275,7 +283,9 @@ impl Node for HashJoinState {
             self.table.matched = vec![false; self.table.rows.len()];
             self.phase = Phase::Probe;
             // Nothing can match: the outer side need not be read.
-            if self.table.rows.is_empty() && matches!(plan.kind, JoinType::Inner | JoinType::Semi | JoinType::Right) {
+            if self.table.rows.is_empty()
+                && matches!(plan.kind, JoinType::Inner | JoinType::Semi | JoinType::Right)
+            {
                 self.phase = Phase::Done;
             }
         }

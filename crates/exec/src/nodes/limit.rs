@@ -48,13 +48,20 @@ fn limit_value(code: Option<&Code>, cx: &ExecContext<'_>, frame: &mut Frame) -> 
 
 fn offset_value(code: Option<&Code>, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<u64> {
     match number(code, cx, frame)? {
-        Some(value) if value < 0 => bail!(INVALID_ROW_COUNT_IN_RESULT_OFFSET_CLAUSE, "OFFSET must not be negative"),
+        Some(value) if value < 0 => {
+            bail!(INVALID_ROW_COUNT_IN_RESULT_OFFSET_CLAUSE, "OFFSET must not be negative")
+        }
         other => Ok(other.unwrap_or(0) as u64),
     }
 }
 
 /// How many rows of a sort's output will be read at the most.
-pub fn bound(limit: &Code, offset: Option<&Code>, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<Option<u64>> {
+pub fn bound(
+    limit: &Code,
+    offset: Option<&Code>,
+    cx: &ExecContext<'_>,
+    frame: &mut Frame,
+) -> Result<Option<u64>> {
     let offset = offset_value(offset, cx, frame)?;
     Ok(limit_value(Some(limit), cx, frame)?.map(|limit| limit.saturating_add(offset)))
 }

@@ -73,7 +73,9 @@ impl Node for ProjectSetState {
                     if rows.next(&Call { env: cx.env, info: call.function.info() }, &mut self.row)? {
                         any = true;
                         value = match &call.shape {
-                            Some((type_oid, shape)) if self.row.len() == shape.len() && self.row.len() > 1 => {
+                            Some((type_oid, shape))
+                                if self.row.len() == shape.len() && self.row.len() > 1 =>
+                            {
                                 Datum::Record(Arc::new(Record {
                                     type_oid: *type_oid,
                                     fields: Arc::clone(shape),

@@ -41,7 +41,13 @@ struct ResultState {
 
 impl Operator for ResultNode {
     fn start(self: Arc<Self>, number: usize, children: Vec<Box<dyn Node>>) -> Box<dyn Node> {
-        Box::new(ResultState { plan: self, number, child: children.into_iter().next(), done: false, checked: false })
+        Box::new(ResultState {
+            plan: self,
+            number,
+            child: children.into_iter().next(),
+            done: false,
+            checked: false,
+        })
     }
 
     fn explain(&self, properties: &mut Properties) {

@@ -161,9 +161,13 @@ struct SortState {
 impl Operator for Sort {
     fn start(self: Arc<Self>, number: usize, children: Vec<Box<dyn Node>>) -> Box<dyn Node> {
         match children.into_iter().next() {
-            Some(child) => {
-                Box::new(SortState { plan: self, number, child, output: Output::Unsorted, child_started: false })
-            }
+            Some(child) => Box::new(SortState {
+                plan: self,
+                number,
+                child,
+                output: Output::Unsorted,
+                child_started: false,
+            }),
             None => super::append::empty(),
         }
     }
@@ -232,7 +236,12 @@ impl SortState {
         for (index, run) in runs.iter_mut().enumerate() {
             if let Some(row) = run.next()? {
                 // Equal rows come from the earlier run first.
-                heap.push(std::cmp::Reverse(Item { row, sequence: index as u64, plan: Arc::clone(&plan), run: index }));
+                heap.push(std::cmp::Reverse(Item {
+                    row,
+                    sequence: index as u64,
+                    plan: Arc::clone(&plan),
+                    run: index,
+                }));
             }
         }
         self.output = Output::Merge(heap, runs);

@@ -41,7 +41,14 @@ pub struct TableScan {
 impl TableScan {
     /// Puts a stored row into the registers. True if the filter accepts it.
     #[inline]
-    fn accept(&self, number: usize, key: &[u8], row: &[u8], cx: &ExecContext<'_>, frame: &mut Frame) -> Result<bool> {
+    fn accept(
+        &self,
+        number: usize,
+        key: &[u8],
+        row: &[u8],
+        cx: &ExecContext<'_>,
+        frame: &mut Frame,
+    ) -> Result<bool> {
         let columns = self.layout.kinds.len();
         self.layout.decode(row, &self.wanted, &mut frame.registers[self.first..self.first + columns])?;
         if let Some(register) = self.key {
@@ -64,7 +71,14 @@ impl Operator for TableScan {
         if self.point {
             Box::new(PointState { plan: self, number, key: Vec::with_capacity(32), done: false })
         } else {
-            Box::new(ScanState { plan: self, number, cursor: None, ranges: Vec::new(), state: Progress::Fresh, key: Vec::new() })
+            Box::new(ScanState {
+                plan: self,
+                number,
+                cursor: None,
+                ranges: Vec::new(),
+                state: Progress::Fresh,
+                key: Vec::new(),
+            })
         }
     }
 
@@ -86,7 +100,10 @@ impl Operator for TableScan {
                 properties.node_type = "Index Scan".into();
                 let direction = if backward { " Backward" } else { "" };
                 properties.target = format!("{direction} using {index} on {name}");
-                properties.line("Scan Direction", Value::Hidden(if backward { "Backward" } else { "Forward" }.into()));
+                properties.line(
+                    "Scan Direction",
+                    Value::Hidden(if backward { "Backward" } else { "Forward" }.into()),
+                );
                 properties.line("Index Name", Value::Hidden(index));
             }
             None => {
@@ -168,7 +185,8 @@ impl Node for ScanState {
         }
         let plan = Arc::clone(&self.plan);
         if self.state == Progress::Fresh {
-            let storage = plan.index.as_ref().map_or(plan.layout.relation.storage, |index| index.index.storage);
+            let storage =
+                plan.index.as_ref().map_or(plan.layout.relation.storage, |index| index.index.storage);
             self.ranges = plan.bounds.ranges(&storage_prefix(storage), cx, frame)?;
             if plan.direction == Direction::Forward {
                 self.ranges.reverse();

@@ -40,8 +40,12 @@ impl WindowFunction {
             "window_percent_rank" => WindowFunction::PercentRank,
             "window_cume_dist" => WindowFunction::CumeDist,
             "window_ntile" => WindowFunction::Ntile,
-            "window_lag" | "window_lag_with_offset" | "window_lag_with_offset_and_default" => WindowFunction::Lag,
-            "window_lead" | "window_lead_with_offset" | "window_lead_with_offset_and_default" => WindowFunction::Lead,
+            "window_lag" | "window_lag_with_offset" | "window_lag_with_offset_and_default" => {
+                WindowFunction::Lag
+            }
+            "window_lead" | "window_lead_with_offset" | "window_lead_with_offset_and_default" => {
+                WindowFunction::Lead
+            }
             "window_first_value" => WindowFunction::FirstValue,
             "window_last_value" => WindowFunction::LastValue,
             "window_nth_value" => WindowFunction::NthValue,
@@ -246,9 +250,7 @@ impl WindowState {
             (Edge::Unbounded, _) => rows,
             (Edge::CurrentRow, FrameMode::Rows) => at + 1,
             (Edge::CurrentRow, _) => self.group_end(self.groups[at]),
-            (Edge::Preceding(_), FrameMode::Rows) => {
-                (at + 1).saturating_sub(offset(&self.end_offset))
-            }
+            (Edge::Preceding(_), FrameMode::Rows) => (at + 1).saturating_sub(offset(&self.end_offset)),
             (Edge::Following(_), FrameMode::Rows) => {
                 (at + 1).saturating_add(offset(&self.end_offset)).min(rows)
             }
@@ -341,7 +343,9 @@ impl WindowState {
             }),
             WindowFunction::CumeDist => Datum::Float8(self.group_end(group) as f64 / rows as f64),
             WindowFunction::Ntile => {
-                let Some(buckets) = integer(self.value_at(0, first, cx, frame)?) else { return Ok(Datum::Null) };
+                let Some(buckets) = integer(self.value_at(0, first, cx, frame)?) else {
+                    return Ok(Datum::Null);
+                };
                 if buckets <= 0 {
                     bail!(INVALID_ARGUMENT_FOR_NTILE_FUNCTION, "argument of ntile must be greater than zero");
                 }
@@ -349,7 +353,9 @@ impl WindowState {
                 // The first `rest` buckets have a row more.
                 let (size, rest) = (rows / buckets, rows % buckets);
                 let large = rest * (size + 1);
-                Datum::Int4(if at < large { at / (size + 1) } else { rest + (at - large) / size.max(1) } as i32 + 1)
+                Datum::Int4(
+                    if at < large { at / (size + 1) } else { rest + (at - large) / size.max(1) } as i32 + 1,
+                )
             }
             WindowFunction::Lag | WindowFunction::Lead => {
                 let offset = match args.get(1) {
@@ -359,7 +365,8 @@ impl WindowState {
                     },
                     None => 1,
                 };
-                let target = if function == WindowFunction::Lag { at as i64 - offset } else { at as i64 + offset };
+                let target =
+                    if function == WindowFunction::Lag { at as i64 - offset } else { at as i64 + offset };
                 match usize::try_from(target).ok().filter(|target| *target < rows) {
                     Some(target) => self.value_at(target, first, cx, frame)?,
                     None => args.get(2).map_or(Ok(Datum::Null), |default| default.eval(cx, frame))?,
@@ -367,17 +374,19 @@ impl WindowState {
             }
             WindowFunction::FirstValue | WindowFunction::LastValue | WindowFunction::NthValue => {
                 let nth = match function {
-                    WindowFunction::NthValue => match args.get(1).map(|code| code.eval(cx, frame)).transpose()? {
-                        Some(value) => match integer(value) {
-                            Some(nth) if nth > 0 => nth as usize,
-                            Some(_) => bail!(
-                                INVALID_ARGUMENT_FOR_NTH_VALUE_FUNCTION,
-                                "argument of nth_value must be greater than zero"
-                            ),
-                            None => return Ok(Datum::Null),
-                        },
-                        None => 1,
-                    },
+                    WindowFunction::NthValue => {
+                        match args.get(1).map(|code| code.eval(cx, frame)).transpose()? {
+                            Some(value) => match integer(value) {
+                                Some(nth) if nth > 0 => nth as usize,
+                                Some(_) => bail!(
+                                    INVALID_ARGUMENT_FOR_NTH_VALUE_FUNCTION,
+                                    "argument of nth_value must be greater than zero"
+                                ),
+                                None => return Ok(Datum::Null),
+                            },
+                            None => 1,
+                        }
+                    }
                     _ => 1,
                 };
                 let (start, end) = self.frame_of(at, cx)?;
@@ -394,7 +403,13 @@ impl WindowState {
         })
     }
 
-    fn aggregate(&mut self, number: usize, at: usize, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<Datum> {
+    fn aggregate(
+        &mut self,
+        number: usize,
+        at: usize,
+        cx: &ExecContext<'_>,
+        frame: &mut Frame,
+    ) -> Result<Datum> {
         let plan = Arc::clone(&self.plan);
         let WindowKind::Aggregate(spec) = &plan.specs[number].kind else { return Ok(Datum::Null) };
         let (start, end) = self.frame_of(at, cx)?;

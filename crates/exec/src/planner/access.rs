@@ -9,13 +9,13 @@ use cairn_catalog::{Index, Relation, RelationKind};
 use cairn_txn::Direction;
 use cairn_types::{Error, Result, types};
 
+use super::Planner;
 use super::conditions::{RelSet, conjuncts, rels};
 use super::estimate::{ENTRY, OPERATOR, ROW, SEEK, array_length, clamp_rows, table_rows};
 use super::indexes::{ColumnMatch, KeyMatch};
 use super::level::CteBinding;
 use super::path::{OrderKey, Path, PathKind};
 use super::prepare::conjunction;
-use super::Planner;
 use crate::expr::types::type_of;
 use crate::node::PlanTree;
 use crate::nodes::append::Project;
@@ -108,7 +108,11 @@ impl Planner<'_> {
                     .chain(joins.iter().filter(|join| rels(join).minus(set).within(*params)))
                     .collect();
                 let key = self.match_key(relation, &index.keys, &usable, range)?;
-                let used = key.answered.iter().fold(RelSet::EMPTY, |all, at| all.union(rels(usable[*at]))).minus(set);
+                let used = key
+                    .answered
+                    .iter()
+                    .fold(RelSet::EMPTY, |all, at| all.union(rels(usable[*at])))
+                    .minus(set);
                 // A join condition that the key cannot use is the join's business; and each set of parameters once.
                 if used != *params {
                     continue;
@@ -247,11 +251,14 @@ impl Planner<'_> {
             bounds.columns.push((bound, key_order(key, self.catalog())));
         }
         let (filter, filter_text) = self.compile_conditions(&access.filter)?;
-        let index_condition = conjunction(access.key_conditions.clone()).map_or(String::new(), |expr| self.text(&expr));
+        let index_condition =
+            conjunction(access.key_conditions.clone()).map_or(String::new(), |expr| self.text(&expr));
         let alias = self.level().query.range_table[access.range].alias.to_string();
         self.uses(relation.oid, Usage::Read);
         let index = access.index.as_ref().map(|index| IndexLayout::new(index, self.cx.catalog));
-        let ordered = access.index.is_none() && access.key.columns.is_empty() && access.direction == Direction::Backward;
+        let ordered = access.index.is_none()
+            && access.key.columns.is_empty()
+            && access.direction == Direction::Backward;
         Ok(self.node(
             TableScan {
                 layout: Arc::new(layout),
@@ -280,7 +287,9 @@ impl Planner<'_> {
         let set = RelSet::of(range);
         let params = super::prepare::lateral_rels(entry);
         let tree = match &entry.kind {
-            RangeTableKind::Relation { sample: Some(_), .. } => return Err(Error::unsupported("TABLESAMPLE is")),
+            RangeTableKind::Relation { sample: Some(_), .. } => {
+                return Err(Error::unsupported("TABLESAMPLE is"));
+            }
             RangeTableKind::Relation { relation, sample: None } => match relation.kind {
                 _ if self.catalog().is_system_catalog(relation) || relation.storage == 0 => {
                     return self.system_paths(range, relation, own, joins);
@@ -311,7 +320,8 @@ impl Planner<'_> {
                 let (filter, filter_text) = self.compile_conditions(&outside)?;
                 let alias = entry.alias.to_string();
                 let rows = planned.tree.rows * self.selectivity_of_all(&outside);
-                let mut tree = self.node(Project { computed, filter, alias, filter_text }, vec![planned.tree]);
+                let mut tree =
+                    self.node(Project { computed, filter, alias, filter_text }, vec![planned.tree]);
                 tree.rows = clamp_rows(rows);
                 tree
             }
@@ -372,15 +382,17 @@ impl Planner<'_> {
                 match binding {
                     Some(CteBinding::Shared(cte)) => {
                         let rows = self.ctes[cte].root.rows;
-                        let mut tree =
-                            self.node(CteScan { cte, registers, filter, name, alias, filter_text }, Vec::new());
+                        let mut tree = self
+                            .node(CteScan { cte, registers, filter, name, alias, filter_text }, Vec::new());
                         tree.rows = clamp_rows(rows * self.selectivity_of_all(&own));
                         tree.total_cost = rows * ROW;
                         tree
                     }
                     Some(CteBinding::Working { slot }) => {
-                        let mut tree =
-                            self.node(WorkTableScan { slot, registers, filter, name, alias, filter_text }, Vec::new());
+                        let mut tree = self.node(
+                            WorkTableScan { slot, registers, filter, name, alias, filter_text },
+                            Vec::new(),
+                        );
                         tree.rows = 100.0;
                         tree.total_cost = 100.0 * ROW;
                         tree
@@ -410,9 +422,8 @@ impl Planner<'_> {
         name: &mut String,
     ) -> Result<(Source, f64)> {
         let ty = type_of(&function.call);
-        let composite = function.column_count != 1
-            || ty.oid == types::RECORD
-            || self.record_shape(ty.oid).is_some();
+        let composite =
+            function.column_count != 1 || ty.oid == types::RECORD || self.record_shape(ty.oid).is_some();
         let Expr::Function(call) = &function.call else {
             let code = self.compile(&function.call)?;
             return Ok((Source::Scalar { code, columns: function.column_count, composite }, 1.0));
@@ -431,11 +442,20 @@ impl Planner<'_> {
         }
         let rows = if compiled.proc.returns_set { 1000.0 } else { 1.0 };
         let columns = function.column_count;
-        Ok((Source::Function(Box::new(FunctionSource { function: compiled, args, columns, composite })), rows))
+        Ok((
+            Source::Function(Box::new(FunctionSource { function: compiled, args, columns, composite })),
+            rows,
+        ))
     }
 
     /// A system catalog: rows come from the catalog's picture; equalities are tried before rows are copied.
-    fn system_paths(&mut self, range: usize, relation: &Arc<Relation>, own: Vec<Expr>, joins: &[Expr]) -> Result<Vec<Path>> {
+    fn system_paths(
+        &mut self,
+        range: usize,
+        relation: &Arc<Relation>,
+        own: Vec<Expr>,
+        joins: &[Expr],
+    ) -> Result<Vec<Path>> {
         let mut paths = Vec::new();
         let set = RelSet::of(range);
         let mut variants: Vec<(RelSet, Vec<Expr>)> = vec![(RelSet::EMPTY, Vec::new())];
@@ -493,7 +513,10 @@ impl Planner<'_> {
     fn system_equality(&self, condition: &Expr, range: usize) -> Option<(usize, Expr)> {
         let Expr::Operator(call) = condition else { return None };
         let function = self.catalog().proc(call.function)?;
-        if !matches!(&*function.source, "oideq" | "int4eq" | "int2eq" | "nameeq" | "texteq" | "chareq" | "booleq") {
+        if !matches!(
+            &*function.source,
+            "oideq" | "int4eq" | "int2eq" | "nameeq" | "texteq" | "chareq" | "booleq"
+        ) {
             return None;
         }
         let [left, right] = call.args.as_slice() else { return None };
@@ -530,7 +553,12 @@ impl Planner<'_> {
     }
 
     /// The condition over the subquery's columns, if the subquery's rows do not depend on each other where it matters.
-    fn pushed_down(&self, subquery: &cairn_analyze::query::Query, range: usize, condition: &Expr) -> Option<Expr> {
+    fn pushed_down(
+        &self,
+        subquery: &cairn_analyze::query::Query,
+        range: usize,
+        condition: &Expr,
+    ) -> Option<Expr> {
         use cairn_analyze::query::{CommandType, Distinct};
         if subquery.command != CommandType::Select
             || subquery.limit.is_some()
@@ -578,9 +606,6 @@ impl Planner<'_> {
     }
 }
 
-fn is_group_key(
-    query: &cairn_analyze::query::Query,
-    target: &cairn_analyze::query::TargetEntry,
-) -> bool {
+fn is_group_key(query: &cairn_analyze::query::Query, target: &cairn_analyze::query::TargetEntry) -> bool {
     target.sort_group_ref > 0 && query.group.iter().any(|clause| clause.target == target.sort_group_ref)
 }

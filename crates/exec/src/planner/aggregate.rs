@@ -24,7 +24,8 @@ impl Planner<'_> {
         let Some(row) = catalog.aggregate(call.function) else {
             return Err(Error::internal(format!("function {} is no aggregate", call.function)));
         };
-        let transition = catalog.proc(row.transition).ok_or_else(|| Error::internal("no transition function"))?;
+        let transition =
+            catalog.proc(row.transition).ok_or_else(|| Error::internal("no transition function"))?;
         let final_function = catalog.proc(row.final_function);
         let initial = match &row.initial {
             Some(text) if row.transition_type != cairn_types::types::INTERNAL => {
@@ -105,7 +106,8 @@ impl Planner<'_> {
         let key_codes = self.compile_all(&keys)?;
         let key_registers: Vec<usize> = keys.iter().map(|_| self.register()).collect();
         let blank_padded = keys.iter().map(|key| is_blank_padded(self, key)).collect();
-        let mut computed: Vec<(Expr, usize)> = keys.iter().cloned().zip(key_registers.iter().copied()).collect();
+        let mut computed: Vec<(Expr, usize)> =
+            keys.iter().cloned().zip(key_registers.iter().copied()).collect();
         let mut carried = Vec::new();
         for var in vars {
             let register = self.register();
@@ -136,16 +138,18 @@ impl Planner<'_> {
             .grouping_sets
             .iter()
             .map(|set| {
-                set.iter().filter_map(|wanted| references.iter().position(|reference| reference == wanted)).collect()
+                set.iter()
+                    .filter_map(|wanted| references.iter().position(|reference| reference == wanted))
+                    .collect()
             })
             .collect();
         let set_register = (!sets.is_empty()).then(|| self.register());
         let in_order = sets.is_empty()
             && stream.order.len() >= keys.len()
             && keys.iter().all(|key| {
-                stream.order[..keys.len()].iter().any(|given| {
-                    same(super::estimate::strip(&given.expr), super::estimate::strip(key))
-                })
+                stream.order[..keys.len()]
+                    .iter()
+                    .any(|given| same(super::estimate::strip(&given.expr), super::estimate::strip(key)))
             });
         let strategy = if keys.is_empty() && sets.is_empty() {
             Strategy::Plain
@@ -206,7 +210,8 @@ impl Planner<'_> {
         };
         tree.rows = if query.having.is_some() { clamp_rows(groups / 3.0) } else { groups };
         tree.total_cost = input_cost + input_rows * 0.0025 * (count + keys.len() as f64) + groups * 0.01;
-        tree.startup_cost = if strategy == Strategy::Sorted { input_startup } else { tree.total_cost - groups * 0.01 };
+        tree.startup_cost =
+            if strategy == Strategy::Sorted { input_startup } else { tree.total_cost - groups * 0.01 };
         Ok(Stream { tree, live, order, constants: stream.constants })
     }
 
@@ -404,7 +409,13 @@ fn collect(expr: &Expr, level: u32, keys: &[Expr], calls: &mut Vec<AggregateCall
     }
 }
 
-fn collect_in_query(query: &Query, level: u32, keys: &[Expr], calls: &mut Vec<AggregateCall>, vars: &mut Vec<Var>) {
+fn collect_in_query(
+    query: &Query,
+    level: u32,
+    keys: &[Expr],
+    calls: &mut Vec<AggregateCall>,
+    vars: &mut Vec<Var>,
+) {
     walk::query_expressions(query, &mut |expr| collect(expr, level, keys, calls, vars));
     walk::query_subqueries(query, &mut |query| collect_in_query(query, level + 1, keys, calls, vars));
 }

@@ -182,7 +182,9 @@ impl Planner<'_> {
                 matches!(test, BooleanTest::IsTrue | BooleanTest::IsFalse | BooleanTest::IsNotUnknown)
                     && self.is_null_for_nulls(arg, set)
             }
-            Expr::ArrayOperator(call) if call.any => self.is_null_for_nulls(&call.left, set) && self.is_strict(call.function),
+            Expr::ArrayOperator(call) if call.any => {
+                self.is_null_for_nulls(&call.left, set) && self.is_strict(call.function)
+            }
             other => self.is_null_for_nulls(other, set),
         }
     }

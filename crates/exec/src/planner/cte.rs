@@ -5,8 +5,8 @@ use std::sync::Arc;
 use cairn_analyze::query::{CommandType, Cte, Query, RangeTableKind, SetOperation, SetOperator};
 use cairn_types::{Error, Result};
 
-use super::level::CteBinding;
 use super::conditions::is_correlated;
+use super::level::CteBinding;
 use super::{Planned, Planner};
 use crate::nodes::cte::RecursiveUnion;
 use crate::plan::CtePlan;
@@ -42,8 +42,9 @@ impl Planner<'_> {
 
     fn plan_recursive(&mut self, cte: &Cte) -> Result<Planned> {
         let query = &cte.query;
-        let Some(SetOperation::Node { operation: SetOperator::Union, all, left, right, column_types, .. }) =
-            query.set_operation.as_deref()
+        let Some(SetOperation::Node {
+            operation: SetOperator::Union, all, left, right, column_types, ..
+        }) = query.set_operation.as_deref()
         else {
             return Err(Error::unsupported("this form of WITH RECURSIVE is"));
         };

@@ -86,11 +86,21 @@ impl Planner<'_> {
     }
 
     /// What a condition says of a key column, if its other side does not look at entry `range`.
-    fn key_condition(&self, condition: &Expr, key: &Expr, column: &IndexKey, range: usize) -> Option<KeyCondition> {
+    fn key_condition(
+        &self,
+        condition: &Expr,
+        key: &Expr,
+        column: &IndexKey,
+        range: usize,
+    ) -> Option<KeyCondition> {
         let foreign = |expr: &Expr| !rels(expr).overlaps(RelSet::of(range)) && !self.is_volatile(expr);
         let is_key = |expr: &Expr| same(strip(expr), strip(key));
         let member = |operator: Oid| {
-            self.catalog().operator_memberships(operator).iter().find(|member| member.family == column.opfamily).copied()
+            self.catalog()
+                .operator_memberships(operator)
+                .iter()
+                .find(|member| member.family == column.opfamily)
+                .copied()
         };
         match condition {
             Expr::Operator(call) => {
@@ -111,7 +121,8 @@ impl Planner<'_> {
                 })
             }
             Expr::ArrayOperator(call) if call.any && is_key(&call.left) && foreign(&call.array) => {
-                let element = self.catalog().array_element(self.catalog().base_type(type_of(&call.array).oid));
+                let element =
+                    self.catalog().array_element(self.catalog().base_type(type_of(&call.array).oid));
                 (member(call.operator)?.strategy == BtreeStrategy::Equal
                     && self.same_encoding(type_of(key).oid, element))
                 .then(|| KeyCondition::Any(call.array.clone()))
@@ -153,7 +164,8 @@ impl Planner<'_> {
                     found.push((position, condition));
                 }
             }
-            let pick = |wanted: fn(&KeyCondition) -> bool| found.iter().find(|(_, condition)| wanted(condition));
+            let pick =
+                |wanted: fn(&KeyCondition) -> bool| found.iter().find(|(_, condition)| wanted(condition));
             let single = pick(|condition| matches!(condition, KeyCondition::Equal(_)))
                 .or_else(|| pick(|condition| matches!(condition, KeyCondition::IsNull)))
                 .or_else(|| pick(|condition| matches!(condition, KeyCondition::Any(_))));
@@ -162,7 +174,9 @@ impl Planner<'_> {
                 matched.columns.push(match condition.clone() {
                     KeyCondition::Equal(value) => ColumnMatch::Equal(value),
                     KeyCondition::Any(array) => ColumnMatch::Any(array),
-                    KeyCondition::IsNull | KeyCondition::IsNotNull | KeyCondition::Compare(..) => ColumnMatch::IsNull,
+                    KeyCondition::IsNull | KeyCondition::IsNotNull | KeyCondition::Compare(..) => {
+                        ColumnMatch::IsNull
+                    }
                 });
                 continue;
             }
@@ -170,7 +184,8 @@ impl Planner<'_> {
             for (position, condition) in found {
                 match condition {
                     KeyCondition::Compare(strategy, value) => {
-                        let inclusive = matches!(strategy, BtreeStrategy::LessEqual | BtreeStrategy::GreaterEqual);
+                        let inclusive =
+                            matches!(strategy, BtreeStrategy::LessEqual | BtreeStrategy::GreaterEqual);
                         let upper = matches!(strategy, BtreeStrategy::Less | BtreeStrategy::LessEqual);
                         let slot = if upper { &mut high } else { &mut low };
                         // Of two bounds on one side one is used, the other one filters.
@@ -227,8 +242,11 @@ impl Planner<'_> {
             (_, Expr::Or(alternatives)) => alternatives.iter().any(|part| self.implies(condition, part)),
             // `x = 5` implies `x > 3`, `x in (5, 6)`.
             (Expr::Operator(a), Expr::Operator(b)) => {
-                let ([column, value], [other, bound]) = (a.args.as_slice(), b.args.as_slice()) else { return false };
-                same(strip(column), strip(other)) && self.comparison_implies(a.operator, value, b.operator, bound)
+                let ([column, value], [other, bound]) = (a.args.as_slice(), b.args.as_slice()) else {
+                    return false;
+                };
+                same(strip(column), strip(other))
+                    && self.comparison_implies(a.operator, value, b.operator, bound)
             }
             (Expr::Operator(a), Expr::ArrayOperator(b)) if b.any => {
                 let [column, Expr::Const { value, .. }] = a.args.as_slice() else { return false };
@@ -244,7 +262,9 @@ impl Planner<'_> {
 
     fn comparison_implies(&self, a: Oid, value: &Expr, b: Oid, bound: &Expr) -> bool {
         use BtreeStrategy::*;
-        let (Expr::Const { value, ty, .. }, Expr::Const { value: bound, ty: bound_type, .. }) = (value, bound) else {
+        let (Expr::Const { value, ty, .. }, Expr::Const { value: bound, ty: bound_type, .. }) =
+            (value, bound)
+        else {
             return false;
         };
         if value.is_null() || bound.is_null() || ty.oid != bound_type.oid {

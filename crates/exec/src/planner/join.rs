@@ -68,7 +68,9 @@ impl Planner<'_> {
     /// Whether rows in `order` are in the wished order.
     pub(crate) fn satisfies(&self, order: &[OrderKey], wish: &Wish) -> bool {
         let constant = |expr: &Expr| {
-            wish.constants.iter().any(|constant| same(super::estimate::strip(constant), super::estimate::strip(expr)))
+            wish.constants
+                .iter()
+                .any(|constant| same(super::estimate::strip(constant), super::estimate::strip(expr)))
         };
         let mut given = order.iter().filter(|key| !constant(&key.expr));
         wish.order.iter().filter(|key| !constant(&key.expr)).all(|wanted| {
@@ -138,9 +140,10 @@ impl Planner<'_> {
             FromItem::Outer { full, left, right, conditions } => {
                 // A condition above may go into the preserved side if it looks at nothing else.
                 let left_set = left.rels();
-                let (down, rest): (Vec<Expr>, Vec<Expr>) = std::mem::take(pending)
-                    .into_iter()
-                    .partition(|condition| !full && rels(condition).within(left_set) && !rels(condition).is_empty());
+                let (down, rest): (Vec<Expr>, Vec<Expr>) =
+                    std::mem::take(pending).into_iter().partition(|condition| {
+                        !full && rels(condition).within(left_set) && !rels(condition).is_empty()
+                    });
                 let (own, rest): (Vec<Expr>, Vec<Expr>) =
                     rest.into_iter().partition(|condition| rels(condition).within(set));
                 *pending = rest;
@@ -151,7 +154,8 @@ impl Planner<'_> {
                 let right_set = right.rels();
                 let (inside, between): (Vec<Expr>, Vec<Expr>) =
                     conditions.iter().cloned().partition(|condition| rels(condition).within(right_set));
-                let paths = self.paths_of(right, inside, &between, &Wish { fraction: 1.0, ..Wish::default() })?;
+                let paths =
+                    self.paths_of(right, inside, &between, &Wish { fraction: 1.0, ..Wish::default() })?;
                 let kind = if *anti { JoinType::Anti } else { JoinType::Semi };
                 Ok(Leaf { rels: set, paths, semi: Some((kind, between)) })
             }
@@ -214,7 +218,9 @@ impl Planner<'_> {
             kept.extend(cheapest.map(|path| (*path).clone()));
             if !wish.order.is_empty() {
                 let ordered = group.iter().filter(|path| self.satisfies(&path.order, wish));
-                kept.extend(ordered.min_by(|a, b| a.total_cost.total_cmp(&b.total_cost)).map(|path| (*path).clone()));
+                kept.extend(
+                    ordered.min_by(|a, b| a.total_cost.total_cmp(&b.total_cost)).map(|path| (*path).clone()),
+                );
             }
         }
         *paths = kept;
@@ -318,7 +324,10 @@ impl Planner<'_> {
             return;
         }
         let build = inner.total_cost + inner.rows * HASHED;
-        let total = outer.total_cost + build + outer.rows * HASHED + rows * (ROW * 0.5 + OPERATOR * rest.len() as f64);
+        let total = outer.total_cost
+            + build
+            + outer.rows * HASHED
+            + rows * (ROW * 0.5 + OPERATOR * rest.len() as f64);
         out.push(Path {
             kind: PathKind::Hash(Rc::new(JoinPath {
                 kind,
@@ -334,7 +343,11 @@ impl Planner<'_> {
             startup_cost: outer.startup_cost + build,
             total_cost: total,
             // Rows without partner of the inner side come last.
-            order: if matches!(kind, JoinType::Full | JoinType::Right) { Vec::new() } else { outer.order.clone() },
+            order: if matches!(kind, JoinType::Full | JoinType::Right) {
+                Vec::new()
+            } else {
+                outer.order.clone()
+            },
         });
     }
 
@@ -401,7 +414,10 @@ impl Planner<'_> {
 
     /// `x in (...)` the other way round: the distinct values drive lookups of x.
     fn join_unique(&self, outers: &[Path], inners: &[Path], between: &[Expr], out: &mut Vec<Path>) {
-        let Some(inner) = inners.iter().filter(|path| path.params.is_empty()).min_by(|a, b| a.total_cost.total_cmp(&b.total_cost))
+        let Some(inner) = inners
+            .iter()
+            .filter(|path| path.params.is_empty())
+            .min_by(|a, b| a.total_cost.total_cmp(&b.total_cost))
         else {
             return;
         };

@@ -53,7 +53,11 @@ pub struct PlanContext<'a> {
 /// over the analyzer.
 pub trait ExpressionSource {
     /// An expression over the columns of a table, which is range table entry 0.
-    fn over_table(&self, relation: &Arc<cairn_catalog::Relation>, text: &str) -> Result<cairn_analyze::query::Expr>;
+    fn over_table(
+        &self,
+        relation: &Arc<cairn_catalog::Relation>,
+        text: &str,
+    ) -> Result<cairn_analyze::query::Expr>;
     /// A domain's check: `value` is `Expr::TestValue`.
     fn over_domain(&self, domain: Oid, text: &str) -> Result<cairn_analyze::query::Expr>;
     /// The text of an expression, for EXPLAIN: Vars are named by the queries around them, innermost last.
@@ -157,10 +161,9 @@ impl<'a> Planner<'a> {
     pub fn shared_node(&mut self, operator: Arc<dyn Operator>, children: Vec<PlanTree>) -> PlanTree {
         let number = self.nodes;
         self.nodes += 1;
-        let (startup_cost, total_cost, rows, width) =
-            children.first().map_or((0.0, 0.01, 1.0, 0), |child| {
-                (child.startup_cost, child.total_cost, child.rows, child.width)
-            });
+        let (startup_cost, total_cost, rows, width) = children.first().map_or((0.0, 0.01, 1.0, 0), |child| {
+            (child.startup_cost, child.total_cost, child.rows, child.width)
+        });
         PlanTree {
             operator,
             children,

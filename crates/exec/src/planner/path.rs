@@ -100,7 +100,8 @@ impl Planner<'_> {
         if !self.cx.explain {
             return String::new();
         }
-        let queries: Vec<&cairn_analyze::query::Query> = self.levels.iter().map(|level| &*level.query).collect();
+        let queries: Vec<&cairn_analyze::query::Query> =
+            self.levels.iter().map(|level| &*level.query).collect();
         let entries = self.level().query.range_table.iter().filter(|entry| entry.in_from).count();
         self.cx.expressions.deparse(expr, &queries, entries > 1)
     }
@@ -130,13 +131,17 @@ impl Planner<'_> {
                     tree
                 } else {
                     let (filter, filter_text) = self.compile_conditions(conditions)?;
-                    self.node(Project { computed: Vec::new(), filter, alias: String::new(), filter_text }, vec![tree])
+                    self.node(
+                        Project { computed: Vec::new(), filter, alias: String::new(), filter_text },
+                        vec![tree],
+                    )
                 }
             }
             PathKind::OneTime(child, conditions) => {
                 let child = self.build(child)?;
                 let (one_time, one_time_text) = self.compile_conditions(conditions)?;
-                let operator = ResultNode { one_time, filter: None, one_time_text, filter_text: String::new() };
+                let operator =
+                    ResultNode { one_time, filter: None, one_time_text, filter_text: String::new() };
                 self.node(operator, vec![child])
             }
             PathKind::Materialize(child) => {
@@ -150,8 +155,10 @@ impl Planner<'_> {
                 let mut blank_padded = Vec::new();
                 let tree = self.build(child)?;
                 for expr in exprs {
-                    blank_padded
-                        .push(self.catalog().base_type(crate::expr::types::type_of(expr).oid) == cairn_types::types::BPCHAR);
+                    blank_padded.push(
+                        self.catalog().base_type(crate::expr::types::type_of(expr).oid)
+                            == cairn_types::types::BPCHAR,
+                    );
                     match self.compile(expr)? {
                         Code::Register(register) => registers.push(register),
                         code => {
@@ -169,7 +176,8 @@ impl Planner<'_> {
                         vec![tree],
                     )
                 };
-                let key_texts = exprs.iter().map(|expr| self.text(expr)).filter(|text| !text.is_empty()).collect();
+                let key_texts =
+                    exprs.iter().map(|expr| self.text(expr)).filter(|text| !text.is_empty()).collect();
                 self.node(Distinct { registers, blank_padded, sorted: false, key_texts }, vec![tree])
             }
             PathKind::Nested(join) => {
@@ -210,7 +218,8 @@ impl Planner<'_> {
         let mut key_conditions = Vec::new();
         for (outer, inner, condition) in &join.keys {
             blank_padded.push(
-                self.catalog().base_type(crate::expr::types::type_of(outer).oid) == cairn_types::types::BPCHAR,
+                self.catalog().base_type(crate::expr::types::type_of(outer).oid)
+                    == cairn_types::types::BPCHAR,
             );
             outer_keys.push(self.compile(outer)?);
             inner_keys.push(self.compile(inner)?);
@@ -256,7 +265,9 @@ impl Planner<'_> {
         match self.catalog().type_by_oid(ty.oid).map_or(-1, |object| object.length) {
             length if length > 0 => length as u32,
             // varchar(n): as PostgreSQL guesses without statistics.
-            _ if ty.typmod > 4 && ty.oid != cairn_types::types::NUMERIC => ((ty.typmod - 4) as u32 / 2).clamp(4, 1000),
+            _ if ty.typmod > 4 && ty.oid != cairn_types::types::NUMERIC => {
+                ((ty.typmod - 4) as u32 / 2).clamp(4, 1000)
+            }
             _ => 32,
         }
     }

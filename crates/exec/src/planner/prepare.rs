@@ -29,9 +29,18 @@ pub struct FromTree {
 pub enum FromItem {
     Range(usize),
     /// LEFT or FULL; RIGHT has been turned around.
-    Outer { full: bool, left: Box<FromTree>, right: Box<FromTree>, conditions: Vec<Expr> },
+    Outer {
+        full: bool,
+        left: Box<FromTree>,
+        right: Box<FromTree>,
+        conditions: Vec<Expr>,
+    },
     /// Keeps rows of the other items that have (anti: have not) a partner here.
-    Semi { anti: bool, right: Box<FromTree>, conditions: Vec<Expr> },
+    Semi {
+        anti: bool,
+        right: Box<FromTree>,
+        conditions: Vec<Expr>,
+    },
 }
 
 impl FromTree {
@@ -353,15 +362,22 @@ impl Planner<'_> {
                 let left = query.from.pop();
                 query.from.truncate(slot + 1);
                 match (query.from.pop(), left) {
-                    (Some(JoinTree::Join { kind, condition, range, .. }), Some(left)) => {
-                        Ok(JoinTree::Join { kind, left: Box::new(left), right: Box::new(right), condition, range })
-                    }
+                    (Some(JoinTree::Join { kind, condition, range, .. }), Some(left)) => Ok(JoinTree::Join {
+                        kind,
+                        left: Box::new(left),
+                        right: Box::new(right),
+                        condition,
+                        range,
+                    }),
                     _ => Err(cairn_types::Error::internal("join tree lost while pulling up")),
                 }
             }
             JoinTree::Range(range) => {
-                let Some(RangeTableEntry { kind: RangeTableKind::Subquery { query: subquery, .. }, lateral, .. }) =
-                    query.range_table.get(range)
+                let Some(RangeTableEntry {
+                    kind: RangeTableKind::Subquery { query: subquery, .. },
+                    lateral,
+                    ..
+                }) = query.range_table.get(range)
                 else {
                     return Ok(JoinTree::Range(range));
                 };
@@ -427,13 +443,15 @@ impl Planner<'_> {
         }
         walk::query_expressions_mut(&mut subquery, &mut |expr| lower_cte_references_in_sublinks(expr, 1));
         let targets: Vec<Expr> = outputs(&subquery).map(|target| target.expr.clone()).collect();
-        let names: Vec<cairn_types::Text> = outputs(&subquery).map(|target| Arc::clone(&target.name)).collect();
+        let names: Vec<cairn_types::Text> =
+            outputs(&subquery).map(|target| Arc::clone(&target.name)).collect();
         let lateral_parent = query.range_table[range].lateral;
         for mut entry in subquery.range_table {
             entry.lateral |= lateral_parent && !matches!(entry.kind, RangeTableKind::Relation { .. });
             query.range_table.push(entry);
         }
-        let mut items: Vec<JoinTree> = subquery.from.into_iter().map(|item| renumber_tree(item, offset)).collect();
+        let mut items: Vec<JoinTree> =
+            subquery.from.into_iter().map(|item| renumber_tree(item, offset)).collect();
         if items.is_empty() || subquery.filter.is_some() {
             query.range_table.push(RangeTableEntry {
                 kind: RangeTableKind::Result,
@@ -601,7 +619,9 @@ impl Planner<'_> {
             .map(|target| RangeColumn { name: Arc::clone(&target.name), ty: type_of(&target.expr) })
             .collect();
         let mut conditions = Vec::new();
-        for (index, (left, (operator, function))) in comparison.left.iter().zip(&comparison.operators).enumerate() {
+        for (index, (left, (operator, function))) in
+            comparison.left.iter().zip(&comparison.operators).enumerate()
+        {
             let column = columns.get(index)?;
             let mut right = Expr::Var(Var {
                 varno: range,

@@ -97,7 +97,11 @@ impl Planner<'_> {
         }
         let wish = self.wish(&query)?;
         let mut stream = self.source(&wish)?;
-        if query.has_aggregates || !query.group.is_empty() || !query.grouping_sets.is_empty() || query.having.is_some() {
+        if query.has_aggregates
+            || !query.group.is_empty()
+            || !query.grouping_sets.is_empty()
+            || query.having.is_some()
+        {
             stream = self.plan_aggregation(stream, &query)?;
         }
         self.finish_select(stream, &query)
@@ -265,7 +269,10 @@ impl Planner<'_> {
         if self.satisfies(&stream.order, &wish) && !wanted.iter().any(|key| self.is_volatile(&key.expr)) {
             return Ok(stream);
         }
-        let bound = if query.limit_with_ties || !query.row_marks.is_empty() || matches!(query.distinct, Distinct::On(_)) {
+        let bound = if query.limit_with_ties
+            || !query.row_marks.is_empty()
+            || matches!(query.distinct, Distinct::On(_))
+        {
             None
         } else {
             match &query.limit {
@@ -421,7 +428,9 @@ impl Planner<'_> {
                 let register = self.register();
                 let shape = match self.record_shape(ty.oid) {
                     Some(shape) => Some((ty.oid, shape)),
-                    None if function.columns.len() > 1 => Some((ty.oid, function.columns.iter().cloned().collect())),
+                    None if function.columns.len() > 1 => {
+                        Some((ty.oid, function.columns.iter().cloned().collect()))
+                    }
                     None => None,
                 };
                 nodes.push(SetCall { function, args, register, shape });

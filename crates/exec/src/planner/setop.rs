@@ -131,7 +131,9 @@ impl Planner<'_> {
         out: &mut Vec<Planned>,
     ) -> Result<()> {
         match operation {
-            SetOperation::Node { operation: SetOperator::Union, all: inner, left, right, .. } if *inner == all => {
+            SetOperation::Node { operation: SetOperator::Union, all: inner, left, right, .. }
+                if *inner == all =>
+            {
                 crate::stack::check()?;
                 self.flatten_union(query, left, all, out)?;
                 self.flatten_union(query, right, all, out)

@@ -17,7 +17,9 @@ impl Planner<'_> {
         let correlated = is_correlated(&link.query);
         // The outer sides are compiled in the outer query's terms, before the subquery is entered.
         let outer = match &link.kind {
-            SubLinkKind::Any(comparison) | SubLinkKind::All(comparison) => self.compile_all(&comparison.left)?,
+            SubLinkKind::Any(comparison) | SubLinkKind::All(comparison) => {
+                self.compile_all(&comparison.left)?
+            }
             SubLinkKind::Exists | SubLinkKind::Expr | SubLinkKind::Row | SubLinkKind::Array => Vec::new(),
         };
         let outer_subplans = std::mem::take(&mut self.fresh_subplans);
@@ -45,20 +47,25 @@ impl Planner<'_> {
                 let array = self.catalog().array_element(self.catalog().base_type(link.ty.oid));
                 SubPlanKind::Array { element_type: array }
             }
-            SubLinkKind::Any(comparison) => match self.hashed_any(comparison, &outer, &columns, correlated)? {
-                Some(kind) => kind,
-                None => {
-                    let (registers, test) = self.sublink_test(comparison, outer, &columns)?;
-                    SubPlanKind::Any { registers, test }
+            SubLinkKind::Any(comparison) => {
+                match self.hashed_any(comparison, &outer, &columns, correlated)? {
+                    Some(kind) => kind,
+                    None => {
+                        let (registers, test) = self.sublink_test(comparison, outer, &columns)?;
+                        SubPlanKind::Any { registers, test }
+                    }
                 }
-            },
+            }
             SubLinkKind::All(comparison) => {
                 let (registers, test) = self.sublink_test(comparison, outer, &columns)?;
                 SubPlanKind::All { registers, test }
             }
         };
         let number = self.subplans.len();
-        let plain = matches!(kind, SubPlanKind::Exists | SubPlanKind::Scalar | SubPlanKind::Row { .. } | SubPlanKind::Array { .. });
+        let plain = matches!(
+            kind,
+            SubPlanKind::Exists | SubPlanKind::Scalar | SubPlanKind::Row { .. } | SubPlanKind::Array { .. }
+        );
         let label = if plain && !correlated {
             format!("InitPlan {} (returns ${})", number + 1, number)
         } else {
@@ -87,12 +94,17 @@ impl Planner<'_> {
         if correlated || comparison.row_strategy.is_some() || comparison.use_or {
             return Ok(None);
         }
-        let has_cast = comparison.right_casts.iter().any(|cast| !matches!(cast, Expr::TestValue { .. } | Expr::Relabel { .. }));
+        let has_cast = comparison
+            .right_casts
+            .iter()
+            .any(|cast| !matches!(cast, Expr::TestValue { .. } | Expr::Relabel { .. }));
         if has_cast {
             return Ok(None);
         }
         let mut blank_padded = Vec::new();
-        for ((_, function), (left, column)) in comparison.operators.iter().zip(comparison.left.iter().zip(columns)) {
+        for ((_, function), (left, column)) in
+            comparison.operators.iter().zip(comparison.left.iter().zip(columns))
+        {
             let function = self.function(
                 *function,
                 vec![type_of(left).oid, type_of(&column.expr).oid],
@@ -133,8 +145,12 @@ impl Planner<'_> {
         }
         if let Some(strategy) = comparison.row_strategy {
             let operators: Vec<u32> = comparison.operators.iter().map(|(operator, _)| *operator).collect();
-            let operand_types: Vec<_> =
-                comparison.left.iter().zip(&right_types).map(|(left, right)| (type_of(left), *right)).collect();
+            let operand_types: Vec<_> = comparison
+                .left
+                .iter()
+                .zip(&right_types)
+                .map(|(left, right)| (type_of(left), *right))
+                .collect();
             let equals = self.row_compare_functions(&operators, &operand_types)?;
             return Ok((
                 registers,

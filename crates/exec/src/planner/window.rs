@@ -43,11 +43,7 @@ impl Planner<'_> {
         let mut orders = Vec::new();
         for clause in window.partition.iter().chain(&window.order) {
             let expr = target_of(query, clause)?.expr.clone();
-            wanted.push(OrderKey {
-                expr,
-                descending: clause.descending,
-                nulls_first: clause.nulls_first,
-            });
+            wanted.push(OrderKey { expr, descending: clause.descending, nulls_first: clause.nulls_first });
         }
         for clause in &window.partition {
             partition_exprs.push(target_of(query, clause)?.expr.clone());
@@ -159,7 +155,9 @@ impl Planner<'_> {
         };
         let find = |name: &str| -> Result<Option<Box<Function>>> {
             let pair = |left: Oid, right: Oid| self.catalog().operator_by(name, left, right).map(Arc::clone);
-            let Some(operator) = pair(column, offset).or_else(|| pair(column, column)) else { return Ok(None) };
+            let Some(operator) = pair(column, offset).or_else(|| pair(column, column)) else {
+                return Ok(None);
+            };
             // date +/- interval gives a timestamp, which no longer compares with the column.
             if operator.result != column && !(column == types::DATE) {
                 return Ok(None);
@@ -174,9 +172,7 @@ impl Planner<'_> {
 
 fn collect(expr: &Expr, calls: &mut Vec<WindowCall>) {
     if let Expr::Window(call) = expr {
-        if !calls.iter().any(|other| {
-            crate::expr::equal::same(&Expr::Window(Box::new(other.clone())), expr)
-        }) {
+        if !calls.iter().any(|other| crate::expr::equal::same(&Expr::Window(Box::new(other.clone())), expr)) {
             calls.push((**call).clone());
         }
         return;

@@ -15,7 +15,10 @@ pub enum ColumnBound {
     Any(Code),
     IsNull,
     /// Only for the last bound column. Nulls are outside.
-    Range { low: Option<(Code, bool)>, high: Option<(Code, bool)> },
+    Range {
+        low: Option<(Code, bool)>,
+        high: Option<(Code, bool)>,
+    },
 }
 
 /// Conditions on the first columns of a key; none: everything.
@@ -89,7 +92,10 @@ impl Bounds {
                             .transpose()
                     };
                     let (first, last) = (edge(first)?, edge(last)?);
-                    if [&first, &last].iter().any(|edge| edge.as_ref().is_some_and(|(value, _)| value.is_null())) {
+                    if [&first, &last]
+                        .iter()
+                        .any(|edge| edge.as_ref().is_some_and(|(value, _)| value.is_null()))
+                    {
                         return Ok(Vec::new());
                     }
                     let mut list = Vec::with_capacity(prefixes.len());

@@ -151,7 +151,9 @@ impl IndexLayout {
     /// Whether no two rows may have these key columns at any moment, so that they alone are the entry's key. A deferrable
     /// constraint may be broken for a while: its entries end in the row key.
     pub fn enforces_unique(&self, values: &[Datum]) -> bool {
-        self.index.unique && !self.index.deferrable && (self.index.nulls_not_distinct || !values.iter().any(Datum::is_null))
+        self.index.unique
+            && !self.index.deferrable
+            && (self.index.nulls_not_distinct || !values.iter().any(Datum::is_null))
     }
 
     /// Key and value of the entry of a row.

@@ -222,7 +222,8 @@ impl Bench {
         let directory = tempfile::tempdir().unwrap();
         let resources = Resources::new(16 << 20, 8 << 20);
         let clock = Arc::new(Clock::system());
-        let database = Database::open(directory.path(), &EngineOptions::default(), &resources, clock).unwrap();
+        let database =
+            Database::open(directory.path(), &EngineOptions::default(), &resources, clock).unwrap();
         let relations = tables.into_iter().map(|table| table.0).collect();
         let catalog = Arc::new(Catalog::with_objects(relations, Vec::new(), Vec::new()));
         Arc::new(Bench { catalog, store: Arc::new(database), _directory: directory })
@@ -336,7 +337,9 @@ impl Session {
     fn execute(&self, cx: &ExecContext<'_>, plan: &PlanContext<'_>, sql: &str) -> Result<Answer> {
         let statement = cairn_analyze::parse(sql)?.remove(0);
         let context = self.env.analyze_context(&self.env.path);
-        let Statement::Query(query) = cairn_analyze::analyze(&statement, &context)? else { panic!("not a query") };
+        let Statement::Query(query) = cairn_analyze::analyze(&statement, &context)? else {
+            panic!("not a query")
+        };
         let planned = Arc::new(cairn_exec::plan(&query, plan)?);
         let types: Vec<Oid> = planned.columns.iter().map(|column| column.ty.oid).collect();
         let snapshot = cx.txn.snapshot().map_err(txn_error)?;
@@ -439,7 +442,8 @@ fn read_and_check(cx: &ExecContext<'_>, _: &PlanContext<'_>, relation: &Arc<Rela
 
 /// Number of entries of an index.
 pub fn entries(session: &mut Session, index: &str) -> usize {
-    let index = session.bench.catalog.user_relations().flat_map(|r| &r.indexes).find(|i| *i.name == *index).unwrap();
+    let index =
+        session.bench.catalog.user_relations().flat_map(|r| &r.indexes).find(|i| *i.name == *index).unwrap();
     let storage = index.storage;
     session.begin(Isolation::ReadCommitted);
     let count = session.with_context(|cx, _| {

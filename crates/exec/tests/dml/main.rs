@@ -55,7 +55,10 @@ fn tables_without_a_primary_key() {
 fn returning_sees_the_row_as_written() {
     let bench = simple();
     let mut session = bench.session();
-    assert_eq!(session.rows("insert into t values (1, 'x', 5), (2, 'y', 6) returning a, c * 2, b"), ["1|10|x", "2|12|y"]);
+    assert_eq!(
+        session.rows("insert into t values (1, 'x', 5), (2, 'y', 6) returning a, c * 2, b"),
+        ["1|10|x", "2|12|y"]
+    );
     assert_eq!(session.rows("update t set a = a + 10, c = 7 where a = 1 returning a, c, b"), ["11|7|x"]);
     assert_eq!(session.rows("delete from t where a = 2 returning *"), ["2|y|6"]);
 }
@@ -76,7 +79,11 @@ fn unique_violations() {
     session.ok("insert into t values (2, 'x', null), (3, 'x', null)");
     assert!(session.fails("update t set c = 5 where a = 2").contains("Key (c)=(5) already exists."));
     assert!(session.fails("update t set a = 1 where a = 2").contains("Key (a)=(1) already exists."));
-    assert!(session.fails("insert into t values (7, 'a', 8), (7, 'b', 9)").contains("Key (a)=(7) already exists."));
+    assert!(
+        session
+            .fails("insert into t values (7, 'a', 8), (7, 'b', 9)")
+            .contains("Key (a)=(7) already exists.")
+    );
     assert_eq!(session.table("t"), ["1|x|5", "2|x|null", "3|x|null"]);
 }
 
@@ -154,14 +161,24 @@ fn on_conflict() {
     let bench = simple();
     let mut session = bench.session();
     session.ok("insert into t values (1, 'x', 5)");
-    assert_eq!(session.ok("insert into t values (1, 'n', 6), (2, 'n', 5), (3, 'n', 7) on conflict do nothing"), 1);
+    assert_eq!(
+        session.ok("insert into t values (1, 'n', 6), (2, 'n', 5), (3, 'n', 7) on conflict do nothing"),
+        1
+    );
     assert_eq!(session.ok("insert into t values (1, 'n', 6) on conflict (a) do nothing"), 0);
     assert_eq!(
         session.rows("insert into t values (1, 'u', 8), (4, 'u', 9) on conflict (a) do update set b = excluded.b || t.b, c = excluded.c returning a, b, c"),
         ["1|ux|8", "4|u|9"]
     );
-    assert_eq!(session.ok("insert into t values (9, 'w', 8) on conflict (c) do update set b = 'via c' where t.a = 1"), 1);
-    assert_eq!(session.ok("insert into t values (9, 'w', 8) on conflict (c) do update set b = 'no' where t.a = 2"), 0);
+    assert_eq!(
+        session
+            .ok("insert into t values (9, 'w', 8) on conflict (c) do update set b = 'via c' where t.a = 1"),
+        1
+    );
+    assert_eq!(
+        session.ok("insert into t values (9, 'w', 8) on conflict (c) do update set b = 'no' where t.a = 2"),
+        0
+    );
     assert_eq!(session.table("t"), ["1|via c|8", "3|n|7", "4|u|9"]);
     assert_eq!(
         session.fails("insert into t values (5, 'u', 1), (5, 'u', 2) on conflict (a) do update set b = 'x'"),
@@ -281,8 +298,14 @@ fn foreign_keys_no_action() {
         "23503 update or delete on table \"parent\" violates foreign key constraint \"child_pid_fkey\" on table \"child\" / \
          Key (id)=(1) is still referenced from table \"child\"."
     );
-    assert!(session.fails("update parent set code = 'q' where id = 2").contains("Key (code)=(b) is still referenced"));
-    assert!(session.fails("update parent set id = 20 where id = 2").contains("Key (id)=(2) is still referenced"));
+    assert!(
+        session
+            .fails("update parent set code = 'q' where id = 2")
+            .contains("Key (code)=(b) is still referenced")
+    );
+    assert!(
+        session.fails("update parent set id = 20 where id = 2").contains("Key (id)=(2) is still referenced")
+    );
     session.ok("update parent set code = 'cc', id = 30 where id = 3");
     session.ok("delete from child where id < 12");
     session.ok("delete from parent where id = 1");
@@ -364,9 +387,11 @@ fn deferred_foreign_keys() {
 #[test]
 fn deferrable_unique() {
     let bench = Bench::new(vec![
-        Table::new(20000, "t", &[("a", INT4), ("b", INT4)])
-            .primary_key(&["a"])
-            .deferrable_unique("t_b_key", &["b"], false),
+        Table::new(20000, "t", &[("a", INT4), ("b", INT4)]).primary_key(&["a"]).deferrable_unique(
+            "t_b_key",
+            &["b"],
+            false,
+        ),
     ]);
     let mut session = bench.session();
     session.ok("insert into t values (1, 1), (2, 2), (3, 3)");
@@ -403,7 +428,8 @@ fn a_parent_cannot_go_while_a_child_is_being_written() {
 #[test]
 fn an_update_of_other_columns_does_not_block_children() {
     let mut parent = Table::new(20000, "parent", &[("id", INT4), ("note", TEXT)]).primary_key(&["id"]);
-    let child = Table::new(20100, "child", &[("pid", NUMERIC)]).references(&["pid"], &mut parent, &["id"], |_| {});
+    let child =
+        Table::new(20100, "child", &[("pid", NUMERIC)]).references(&["pid"], &mut parent, &["id"], |_| {});
     let bench = Bench::new(vec![parent, child]);
     let mut first = bench.session();
     first.ok("insert into parent values (1, 'a')");
@@ -452,12 +478,20 @@ fn bulk_paths_check_as_well() {
     let load = |session: &Session, rows: &[(i32, i32)]| {
         let rows: Vec<_> = rows
             .iter()
-            .map(|(a, c)| Ok(vec![cairn_types::Datum::Int4(*a), cairn_types::Datum::text("x"), cairn_types::Datum::Int4(*c)]))
+            .map(|(a, c)| {
+                Ok(vec![
+                    cairn_types::Datum::Int4(*a),
+                    cairn_types::Datum::text("x"),
+                    cairn_types::Datum::Int4(*c),
+                ])
+            })
             .collect();
         session.with_context(|cx, plan| cairn_exec::dml::bulk::insert_rows(cx, plan, &relation, rows))
     };
     assert_eq!(load(&session, &[(3, 30), (1, 10), (2, 20)]).unwrap(), 3);
-    assert!(report(&load(&session, &[(4, 40), (4, 41)]).unwrap_err()).contains("Key (a)=(4) already exists."));
+    assert!(
+        report(&load(&session, &[(4, 40), (4, 41)]).unwrap_err()).contains("Key (a)=(4) already exists.")
+    );
     session.rollback();
 }
 
@@ -467,15 +501,25 @@ fn joins_subqueries_and_with() {
     let mut session = bench.session();
     session.ok("insert into t select g, 'n' || g, g * 10 from generate_series(1, 5) g");
     session.ok("insert into plain values (1, 'one'), (1, 'uno'), (3, 'three'), (9, 'nine')");
-    assert_eq!(session.ok("update t set b = plain.y from plain where plain.x = t.a"), 2, "1 has two partners: the first counts");
-    assert_eq!(session.rows("update t set b = 'big' where c > (select avg(c) from t) returning a"), ["4", "5"]);
+    assert_eq!(
+        session.ok("update t set b = plain.y from plain where plain.x = t.a"),
+        2,
+        "1 has two partners: the first counts"
+    );
+    assert_eq!(
+        session.rows("update t set b = 'big' where c > (select avg(c) from t) returning a"),
+        ["4", "5"]
+    );
     assert_eq!(session.ok("delete from t using plain p where p.x = t.a and p.y = 'three'"), 1);
     assert_eq!(session.ok("delete from t where a in (select x from plain)"), 1);
     assert_eq!(
         session.rows("with gone as (delete from t where a = 2 returning *) insert into plain select a, b from gone returning x, y"),
         ["2|n2"]
     );
-    assert_eq!(session.ok("with more as (insert into plain values (7, 'seven')) delete from t where a = 4"), 1);
+    assert_eq!(
+        session.ok("with more as (insert into plain values (7, 'seven')) delete from t where a = 4"),
+        1
+    );
     assert_eq!(session.rows("select x from plain where x in (2, 7) order by x"), ["2", "7"]);
     assert_eq!(session.ok("insert into plain select x + 100, y from plain"), 6);
     assert_eq!(session.table("t"), ["5|big|50"]);
@@ -498,10 +542,18 @@ fn row_marks() {
         "55P03 could not obtain lock on row in relation \"t\""
     );
     other.lock_timeout = Duration::from_millis(20);
-    assert_eq!(other.fails("select a from t where a = 1 for key share"), "55P03 canceling statement due to lock timeout");
-    assert_eq!(other.fails("update t set c = 0 where a = 1"), "55P03 canceling statement due to lock timeout");
     assert_eq!(
-        other.rows("delete from t where a = (select a from t order by a for update skip locked limit 1) returning a"),
+        other.fails("select a from t where a = 1 for key share"),
+        "55P03 canceling statement due to lock timeout"
+    );
+    assert_eq!(
+        other.fails("update t set c = 0 where a = 1"),
+        "55P03 canceling statement due to lock timeout"
+    );
+    assert_eq!(
+        other.rows(
+            "delete from t where a = (select a from t order by a for update skip locked limit 1) returning a"
+        ),
         ["2"]
     );
     assert_eq!(
@@ -528,7 +580,9 @@ fn a_locked_row_that_changed_is_looked_at_again() {
     first.begin(Isolation::ReadCommitted);
     first.ok("update t set c = c + 100 where a < 3");
     let mut other = bench.session();
-    let locked = thread::spawn(move || other.run("select a, c from t where c in (105, 5, 6, 7) order by a for update"));
+    let locked = thread::spawn(move || {
+        other.run("select a, c from t where c in (105, 5, 6, 7) order by a for update")
+    });
     thread::sleep(Duration::from_millis(50));
     first.commit().unwrap();
     assert_eq!(locked.join().unwrap().unwrap().rows, ["1|105", "3|7"]);
