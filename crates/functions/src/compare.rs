@@ -141,6 +141,14 @@ fn enums(args: &[Datum]) -> Result<Ordering> {
     Ok(a.sort_order.total_cmp(&b.sort_order))
 }
 
+/// `xid = integer` has the same body as `xid = xid`.
+fn xid_or_integer(args: &[Datum], i: usize) -> Result<u32> {
+    match args.any(i) {
+        Datum::Int4(value) => Ok(*value as u32),
+        _ => args.oid(i),
+    }
+}
+
 /// Types whose functions do not follow the common naming.
 pub const OTHERS: &[(&str, ScalarFn)] = &[
     ("texteq", |_, a| Ok(Datum::Bool(a.str(0)? == a.str(1)?))),
@@ -185,8 +193,8 @@ pub const OTHERS: &[(&str, ScalarFn)] = &[
     ("enum_gt", |_, a| Ok(Datum::Bool(enums(a)? == Ordering::Greater))),
     ("enum_ge", |_, a| Ok(Datum::Bool(enums(a)? != Ordering::Less))),
     ("enum_cmp", |_, a| Ok(Datum::Int4(enums(a)? as i32))),
-    ("xideq", |_, a| Ok(Datum::Bool(a.oid(0)? == a.oid(1)?))),
-    ("xidneq", |_, a| Ok(Datum::Bool(a.oid(0)? != a.oid(1)?))),
+    ("xideq", |_, a| Ok(Datum::Bool(a.oid(0)? == xid_or_integer(a, 1)?))),
+    ("xidneq", |_, a| Ok(Datum::Bool(a.oid(0)? != xid_or_integer(a, 1)?))),
     ("cideq", |_, a| Ok(Datum::Bool(a.oid(0)? == a.oid(1)?))),
 ];
 

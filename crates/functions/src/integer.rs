@@ -127,8 +127,6 @@ pub const BODIES: &[(&str, ScalarFn)] = &[
         Err(_) => bail!(NUMERIC_VALUE_OUT_OF_RANGE, "\"char\" out of range"),
     }),
     ("chartoi4", |_, a| Ok(Datum::Int4((a.char(0)? as i8).into()))),
-    ("xideqint4", |_, a| Ok(Datum::Bool(a.oid(0)? == a.int4(1)? as u32))),
-    ("xidneqint4", |_, a| Ok(Datum::Bool(a.oid(0)? != a.int4(1)? as u32))),
     ("xid8toxid", |_, a| Ok(Datum::Oid(a.uint8(0)? as u32))),
     ("to_hex32", |_, a| Ok(Datum::text(format!("{:x}", a.int4(0)?)))),
     ("to_hex64", |_, a| Ok(Datum::text(format!("{:x}", a.int8(0)?)))),

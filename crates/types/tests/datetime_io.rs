@@ -129,3 +129,132 @@ fn reads_and_writes_as_postgresql() {
     assert!(count > 300);
     assert!(wrong.is_empty(), "{} of {count} differ:\n{}", wrong.len(), wrong.join("\n"));
 }
+
+mod properties {
+    use cairn_types::datetime::calendar::{TIMESTAMP_END, TIMESTAMP_MIN};
+    use cairn_types::{DateOrder, DateStyle, FormatSettings, Interval, IntervalStyle, TimeTz};
+    use proptest::prelude::*;
+
+    use super::datetime::{self, zone};
+
+    /// Text made of the pieces that dates are made of.
+    fn dateish() -> impl Strategy<Value = String> {
+        let piece = prop_oneof![
+            Just("-".to_owned()),
+            Just("/".to_owned()),
+            Just(":".to_owned()),
+            Just(".".to_owned()),
+            Just(" ".to_owned()),
+            Just("+".to_owned()),
+            Just("T".to_owned()),
+            Just("P".to_owned()),
+            Just("ago".to_owned()),
+            Just("j".to_owned()),
+            Just("jan".to_owned()),
+            Just("bc".to_owned()),
+            Just("pm".to_owned()),
+            Just("utc".to_owned()),
+            Just("america/new_york".to_owned()),
+            Just("days".to_owned()),
+            Just("mons".to_owned()),
+            Just("infinity".to_owned()),
+            Just("y".to_owned()),
+            Just("é".to_owned()),
+            Just("now".to_owned()),
+            Just("dst".to_owned()),
+            Just("msk".to_owned()),
+            Just("99999999999999999999".to_owned()),
+            Just("2147483647".to_owned()),
+            "[0-9]{1,9}",
+            "\\PC",
+        ];
+        proptest::collection::vec(piece, 0..9).prop_map(|pieces| pieces.concat())
+    }
+
+    fn settings() -> impl Strategy<Value = FormatSettings> {
+        let style = prop_oneof![
+            Just(DateStyle::Iso),
+            Just(DateStyle::Postgres),
+            Just(DateStyle::Sql),
+            Just(DateStyle::German)
+        ];
+        let order = prop_oneof![Just(DateOrder::Mdy), Just(DateOrder::Dmy), Just(DateOrder::Ymd)];
+        let interval = prop_oneof![
+            Just(IntervalStyle::Postgres),
+            Just(IntervalStyle::PostgresVerbose),
+            Just(IntervalStyle::Iso8601)
+        ];
+        (style, order, interval).prop_map(|(date_style, date_order, interval_style)| FormatSettings {
+            date_style,
+            date_order,
+            interval_style,
+            ..FormatSettings::default()
+        })
+    }
+
+    proptest! {
+        /// No text panics.
+        #[test]
+        fn any_text_is_read_or_refused(text in dateish(), settings in settings()) {
+            let now_us = 800_000_000_000_000;
+            let _ = datetime::parse_date(&text, &settings, now_us);
+            let _ = datetime::parse_time(&text, &settings, now_us);
+            let _ = datetime::parse_timetz(&text, &settings, now_us);
+            let _ = datetime::parse_timestamp(&text, &settings, now_us);
+            let _ = datetime::parse_timestamptz(&text, &settings, now_us);
+            let _ = datetime::parse_interval(&text, &settings, -1);
+            let _ = datetime::parse_interval(&text, &settings, (1 << 11 | 1 << 12) << 16 | 2);
+            let _ = zone::named_zone(&text);
+            let _ = zone::time_zone_from_setting(&text);
+        }
+
+        /// What is written is read back, in every style.
+        #[test]
+        fn timestamps_survive(value in TIMESTAMP_MIN..TIMESTAMP_END, settings in settings(), zone in 0..3usize) {
+            let mut settings = settings;
+            // Year-first order is only unambiguous where the style writes the year first.
+            if settings.date_style != DateStyle::Iso && settings.date_order == DateOrder::Ymd {
+                settings.date_order = DateOrder::Mdy;
+            }
+            if settings.date_style == DateStyle::German {
+                settings.date_order = DateOrder::Dmy;
+            }
+            let mut text = String::new();
+            datetime::format_timestamp(value, &settings, &mut text);
+            prop_assert_eq!(datetime::parse_timestamp(&text, &settings, 0).unwrap(), value, "{}", text);
+            settings.date_style = DateStyle::Iso;
+            settings.time_zone =
+                zone::time_zone_from_setting(["UTC", "America/New_York", "Asia/Kolkata"][zone]).unwrap();
+            let mut text = String::new();
+            datetime::format_timestamptz(value, &settings, &mut text);
+            let back = datetime::parse_timestamptz(&text, &settings, 0);
+            // The zone may carry the local time past the type's ends.
+            if (TIMESTAMP_MIN + 86_400_000_000..TIMESTAMP_END - 86_400_000_000).contains(&value) {
+                prop_assert_eq!(back.unwrap(), value, "{}", text);
+            }
+        }
+
+        #[test]
+        fn intervals_survive(months: i32, days: i32, time_us: i64, settings in settings()) {
+            let value = Interval { months, days, time_us };
+            let mut text = String::new();
+            datetime::format_interval(value, &settings, &mut text);
+            if let Ok(back) = datetime::parse_interval(&text, &settings, -1) {
+                prop_assert_eq!(back, value, "{}", text);
+            } else {
+                // The minimum's magnitude has no positive counterpart to be read through.
+                let verbose = settings.interval_style == IntervalStyle::PostgresVerbose;
+                prop_assert!(verbose || [months, days].contains(&i32::MIN) || time_us.abs() > i64::MAX / 4, "{}", text);
+            }
+        }
+
+        #[test]
+        fn times_with_zone_survive(time_us in 0..=86_400_000_000i64, zone_seconds_west in -57_599..57_600) {
+            let settings = FormatSettings::default();
+            let value = TimeTz { time_us, zone_seconds_west };
+            let mut text = String::new();
+            datetime::format_timetz(value, &settings, &mut text);
+            prop_assert_eq!(datetime::parse_timetz(&text, &settings, 0).unwrap(), value);
+        }
+    }
+}

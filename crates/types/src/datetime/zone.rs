@@ -113,8 +113,11 @@ fn numeric_zone(word: &str) -> Option<i32> {
     let hours: i32 = parts.next()?.parse().ok()?;
     let minutes: i32 = parts.next().map_or(Some(0), |part| part.parse().ok())?;
     let seconds: i32 = parts.next().map_or(Some(0), |part| part.parse().ok())?;
-    (hours <= 167 && minutes < 60 && seconds < 60 && parts.next().is_none())
-        .then_some(-sign * (hours * 3600 + minutes * 60 + seconds))
+    ((0..=167).contains(&hours)
+        && (0..60).contains(&minutes)
+        && (0..60).contains(&seconds)
+        && parts.next().is_none())
+    .then(|| -sign * (hours * 3600 + minutes * 60 + seconds))
 }
 
 /// The setting `timezone`: a name, an abbreviation-free POSIX rule, or a number of hours east of UTC. `None` if it
