@@ -30,8 +30,8 @@ mod set_returning;
 pub mod system;
 mod text;
 mod type_facts;
-mod to_char;
 mod text_io;
+mod to_char;
 
 pub mod array;
 mod boolean;

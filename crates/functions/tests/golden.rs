@@ -128,6 +128,7 @@ fn aggregate_row(name: &str, arg_types: &[Oid], env: &TestEnv) -> Option<Aggrega
         final_function,
         final_strict: final_function.is_some_and(strict),
         initial: Datum::Null,
+        order: &[],
     })
 }
 
@@ -180,7 +181,8 @@ fn check(file: &str) {
         let got = match name.strip_prefix("aggregate ") {
             Some(name) => call_aggregate(name, result_type, &fields[3..], &env),
             None => {
-                let strict = strict.get(name).copied().unwrap_or(name.starts_with("oid ") && name != "oid 1290");
+                let strict =
+                    strict.get(name).copied().unwrap_or(name.starts_with("oid ") && name != "oid 1290");
                 call_scalar(name, result_type.parse().unwrap(), &fields[3..], &env, strict)
             }
         };

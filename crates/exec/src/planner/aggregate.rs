@@ -39,12 +39,18 @@ impl Planner<'_> {
         if !internal(transition) || final_function.is_some_and(|function| !internal(function)) {
             return Err(Error::unsupported("aggregates over SQL functions are"));
         }
+        let mut columns = Vec::new();
+        for key in &call.order {
+            let blank_padded = is_blank_padded(self, &key.expr);
+            columns.push(ColumnOrder { desc: key.descending, nulls_first: key.nulls_first, blank_padded });
+        }
         let described = AggregateRow {
             transition: &transition.source,
             transition_strict: transition.strict,
             final_function: final_function.map(|function| &*function.source),
             final_strict: final_function.is_some_and(|function| function.strict),
             initial,
+            order: &columns,
         };
         let Some(aggregate) = cairn_functions::aggregate(&described) else {
             let name = catalog.proc(call.function).map_or_else(String::new, |proc| proc.name.to_string());
@@ -55,12 +61,8 @@ impl Planner<'_> {
         // A hypothetical-set or ordered-set aggregate sorts its own arguments.
         let within_group = row.kind != b'n';
         let mut order = Vec::new();
-        for key in &call.order {
-            let blank_padded = is_blank_padded(self, &key.expr);
-            order.push((
-                self.compile(&key.expr)?,
-                ColumnOrder { desc: key.descending, nulls_first: key.nulls_first, blank_padded },
-            ));
+        for (key, column) in call.order.iter().zip(&columns) {
+            order.push((self.compile(&key.expr)?, *column));
         }
         let args = if within_group && call.args.is_empty() {
             call.order.iter().map(|key| key.expr.clone()).collect()

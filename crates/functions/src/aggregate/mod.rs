@@ -12,6 +12,7 @@
 
 mod collect;
 mod generic;
+mod hypothetical;
 mod interval;
 mod json;
 mod numbers;
@@ -21,6 +22,7 @@ mod regression;
 use std::fmt::Debug;
 use std::marker::PhantomData;
 
+use cairn_types::key::ColumnOrder;
 use cairn_types::{Datum, Result};
 
 use crate::Call;
@@ -36,6 +38,8 @@ pub struct AggregateRow<'a> {
     pub final_strict: bool,
     /// agginitval, read as a value of the transition type; null if there is none.
     pub initial: Datum,
+    /// The columns of WITHIN GROUP (ORDER BY ...); hypothetical-set aggregates compare by it.
+    pub order: &'a [ColumnOrder],
 }
 
 /// An aggregate that is ready to run; kept in the plan.
@@ -65,6 +69,7 @@ pub fn aggregate(row: &AggregateRow<'_>) -> Option<Box<dyn Aggregate>> {
         .or_else(|| json::aggregate(row.transition))
         .or_else(|| interval::aggregate(row.transition, row.final_function))
         .or_else(|| ordered_set::aggregate(row.transition, row.final_function))
+        .or_else(|| hypothetical::aggregate(row))
         .or_else(|| generic::aggregate(row))
 }
 
