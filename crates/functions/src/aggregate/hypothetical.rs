@@ -30,10 +30,10 @@ pub fn aggregate(row: &AggregateRow<'_>) -> Option<Box<dyn Aggregate>> {
         return None;
     }
     let what = match row.final_function? {
-        "rank_final" => What::Rank,
-        "dense_rank_final" => What::DenseRank,
-        "percent_rank_final" => What::PercentRank,
-        "cume_dist_final" => What::CumeDist,
+        "hypothetical_rank_final" => What::Rank,
+        "hypothetical_dense_rank_final" => What::DenseRank,
+        "hypothetical_percent_rank_final" => What::PercentRank,
+        "hypothetical_cume_dist_final" => What::CumeDist,
         _ => return None,
     };
     Some(Box::new(Hypothetical { what, order: row.order.to_vec() }))
