@@ -282,7 +282,7 @@ impl Writer {
         let mut sign_done = false;
         if template.plus || template.minus {
             // MI and SG write a sign of their own; PL alone leaves a minus to the number.
-            sign_done = !(template.plus && !template.minus);
+            sign_done = template.minus;
         } else {
             if !negative && template.fill {
                 template.brackets = false;

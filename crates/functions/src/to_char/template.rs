@@ -269,7 +269,9 @@ pub fn parse(template: &str) -> Vec<Node> {
     nodes
 }
 
-const SUFFIXES: [(&str, fn(&mut Modifiers)); 3] = [
+type ApplySuffix = fn(&mut Modifiers);
+
+const SUFFIXES: [(&str, ApplySuffix); 3] = [
     ("TH", |modifiers| modifiers.ordinal = Some(Case::Upper)),
     ("th", |modifiers| modifiers.ordinal = Some(Case::Lower)),
     ("SP", |modifiers| modifiers.spelled = true),

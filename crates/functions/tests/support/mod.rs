@@ -1,5 +1,7 @@
 //! What the tests of this crate share: the catalog's rows, and a session.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
 use std::collections::HashMap;
 
 use cairn_types::{CallInfo, Datum, EnumValue, Env, Error, FormatSettings, Oid, Result, Text, TypeShape};

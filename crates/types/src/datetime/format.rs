@@ -76,7 +76,7 @@ pub(super) fn put_fraction(out: &mut String, us: i32) {
     }
     let mut digits = 6;
     let mut value = us.unsigned_abs();
-    while value % 10 == 0 {
+    while value.is_multiple_of(10) {
         value /= 10;
         digits -= 1;
     }

@@ -303,18 +303,18 @@ fn decode_number(
     let mut unit = unit;
     if let Some(months) = rest.strip_prefix('-') {
         let months: i64 = match months.parse() {
-            Ok(months) if months < 12 => months,
+            Ok(months @ 0..12) => months,
             Ok(_) => return Err(Failure::Field),
             Err(_) => return Err(Failure::Format),
         };
         value = value.checked_mul(12).and_then(|value| value.checked_add(months)).ok_or(Failure::Field)?;
         unit = Unit::Month;
-    } else if rest.starts_with('.') {
-        if rest.len() > 1 {
-            if !rest[1..].bytes().all(|c| c.is_ascii_digit()) {
+    } else if let Some(decimals) = rest.strip_prefix('.') {
+        if !decimals.is_empty() {
+            if !decimals.bytes().all(|c| c.is_ascii_digit()) {
                 return Err(Failure::Format);
             }
-            fraction = format!("0{rest}").parse().map_err(|_| Failure::Format)?;
+            fraction = format!("0.{decimals}").parse().map_err(|_| Failure::Format)?;
         } else if whole.is_empty() {
             return Err(Failure::Format);
         }

@@ -737,13 +737,10 @@ impl<'a> Decoder<'a> {
             // `1999.123` is a year and its day.
             return self.date(text);
         }
-        let parts = if has_point && digits > 2 {
-            self.number_field(text, self.seen)?
-        } else if digits >= 6 && (self.seen & DATE == 0 || self.seen & TIME == 0) && !has_point {
-            self.number_field(text, self.seen)?
-        } else {
-            self.number(text)?
-        };
+        // Six digits and more are a whole date or time, as long as one of them is missing.
+        let run_together = digits >= 6 && (self.seen & DATE == 0 || self.seen & TIME == 0);
+        let is_field = if has_point { digits > 2 } else { run_together };
+        let parts = if is_field { self.number_field(text, self.seen)? } else { self.number(text)? };
         self.see(parts)?;
         if parts & TIME != 0 {
             self.check_clock()?;
