@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cairn_analyze::{AnalyzeContext, Parameters, Query};
+use cairn_analyze::query::Query;
+use cairn_analyze::{AnalyzeContext, Parameters};
 use cairn_catalog::{
-    Catalog, CatalogWriter, ClusterCatalog, Index, Relation, SearchPath, SharedCatalogs,
+    Catalog, CatalogWriter, ClusterCatalog, Index, Proc, Relation, SearchPath, SharedCatalogs,
 };
 use cairn_exec::TxnResultExt;
 use cairn_txn::{LockOutcome, LockScope, LockTag, Store, TableLockMode, Transaction, WaitPolicy};
@@ -31,6 +32,12 @@ pub trait DdlHost {
     fn on_commit(&self, table: Oid, action: OnCommit);
     /// Whether a transaction block is open (or the statement is one of several): CREATE DATABASE refuses.
     fn in_transaction_block(&self) -> bool;
+    /// Checks the body of a new function; its error is that of the statement.
+    fn check_function(&self, catalog: &Arc<Catalog>, proc: &Arc<Proc>) -> Result<()>;
+    /// The verifier that is stored for a password (SCRAM-SHA-256); one that is a verifier already is kept.
+    fn password_verifier(&self, password: &str) -> Result<String>;
+    /// `drop database ... with (force)`: ends the sessions of a database and waits for them.
+    fn terminate_sessions_of(&self, database: &str) -> Result<()>;
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

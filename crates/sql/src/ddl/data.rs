@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use cairn_analyze::query::Expr;
 use cairn_catalog::columns::*;
 use cairn_catalog::{Catalog, ConstraintKind, Index, IndexKeyColumn, Relation, RowExt};
 use cairn_exec::TxnResultExt;
@@ -141,6 +142,17 @@ fn duplicate_error(cx: &DdlContext<'_>, table: &Relation, index: &Index) -> Resu
     })
 }
 
+/// Computes an index's entries anew.
+pub fn rebuild_index(cx: &mut DdlContext<'_>, oid: Oid) -> Result<()> {
+    let old = cx.index(oid)?.storage;
+    let new = cx.txn.create_storage().sql()?;
+    cx.txn.drop_storage(old).sql()?;
+    cx.change(|writer| {
+        index::update_class(writer, oid, |row| row[pg_class::RELFILENODE] = Datum::Oid(new))
+    })?;
+    build_index(cx, oid)
+}
+
 /// Gives a relation and its indexes new, empty storages; the old ones go at commit.
 pub fn replace_storage(cx: &mut DdlContext<'_>, relation: &Arc<Relation>) -> Result<()> {
     let mut changes = vec![(relation.oid, relation.storage)];
@@ -173,7 +185,7 @@ pub struct Loader {
     layout: TableLayout,
     rows: Vec<(Vec<u8>, Vec<u8>, bool)>,
     table: Arc<Relation>,
-    next_number: u64,
+    last_number: u64,
 }
 
 impl Loader {
@@ -182,19 +194,16 @@ impl Loader {
             layout: TableLayout::new(table, &cx.catalog)?,
             rows: Vec::new(),
             table: table.clone(),
-            next_number: 0,
+            last_number: 0,
         })
     }
 
     /// Adds a row; the caller has checked its constraints, except keys and NOT NULL of the primary key.
     pub fn add(&mut self, cx: &DdlContext<'_>, row: &[Datum]) -> Result<()> {
         let key = if self.layout.has_hidden_key() {
-            if self.next_number == 0 {
-                self.next_number = cairn_exec::dml::hidden_numbers(&**cx.store, &self.table)?;
-            }
-            let key = self.layout.hidden_key(self.next_number);
-            self.next_number = 0;
-            key
+            // As crate `exec` numbers rows: by the clock, which no row of this process is ahead of.
+            self.last_number = cx.store.now().0.max(self.last_number + 1);
+            self.layout.hidden_key(self.last_number)
         } else {
             self.layout.row_key(row)?
         };
@@ -228,15 +237,37 @@ impl Loader {
     }
 }
 
-/// Fills a table again from what it was: `old` in `old_catalog`, each column computed by `expressions` (SQL over the
-/// old columns, by the new attribute numbers).
+/// Where a column of a rewritten row comes from.
+pub enum NewColumn {
+    /// This column (from 0) of the old row.
+    Same(usize),
+    Null,
+    /// Over the old row: range table index 0.
+    Expression(Box<Expr>),
+}
+
+/// Fills a table again from what it was: `old` in `old_catalog`, by the new attribute numbers.
 pub fn rewrite(
     cx: &mut DdlContext<'_>,
     old_catalog: &Arc<Catalog>,
     old: &Arc<Relation>,
-    expressions: &[String],
+    columns: Vec<NewColumn>,
 ) -> Result<()> {
-    let query = format!("select {} from only {}", expressions.join(", "), table_name(old_catalog, old));
+    let list: Vec<String> = columns
+        .iter()
+        .map(|column| match column {
+            NewColumn::Same(at) => quote_identifier(&old.columns[*at].name),
+            NewColumn::Null | NewColumn::Expression(_) => "null".to_owned(),
+        })
+        .collect();
+    let list = if list.is_empty() { "null".to_owned() } else { list.join(", ") };
+    let query = format!("select {list} from only {}", table_name(old_catalog, old));
+    let mut query = super::text::read_query(&query, old_catalog, cx.env)?;
+    for (target, column) in query.targets.iter_mut().zip(columns) {
+        if let NewColumn::Expression(expr) = column {
+            target.expr = *expr;
+        }
+    }
     let relation = cx.relation(old.oid)?;
     replace_storage(cx, &relation)?;
     let relation = cx.relation(old.oid)?;
@@ -246,7 +277,7 @@ pub fn rewrite(
         (0..width).filter(|at| relation.columns[*at].not_null && !relation.columns[*at].dropped).collect();
     {
         let cx = &*cx;
-        cx.host.select(old_catalog, &query, &mut |mut row| {
+        cx.host.run_query(old_catalog, &query, &mut |mut row| {
             row.resize(width, Datum::Null);
             for at in &required {
                 if row[*at].is_null() {
@@ -260,7 +291,25 @@ pub fn rewrite(
     loader.finish(cx)
 }
 
-fn contains_nulls(cx: &DdlContext<'_>, relation: &Relation, at: usize) -> Error {
+/// The value of an expression without columns.
+pub fn evaluate(cx: &DdlContext<'_>, expr: &Expr) -> Result<Datum> {
+    let mut query = super::text::read_query("select null", &cx.catalog, cx.env)?;
+    if let Some(target) = query.targets.first_mut() {
+        target.expr = expr.clone();
+    }
+    let mut value = Datum::Null;
+    cx.host.run_query(&cx.catalog, &query, &mut |mut row| {
+        value = row.swap_remove(0);
+        Ok(false)
+    })?;
+    Ok(value)
+}
+
+pub fn has_rows(cx: &DdlContext<'_>, table: &Relation) -> Result<bool> {
+    finds_row(cx, &format!("select 1 from only {} limit 1", table_name(&cx.catalog, table)))
+}
+
+pub fn contains_nulls(cx: &DdlContext<'_>, relation: &Relation, at: usize) -> Error {
     let column = &relation.columns[at].name;
     err!(NOT_NULL_VIOLATION, "column \"{column}\" of relation \"{}\" contains null values", relation.name)
         .table(cx.catalog.namespace_name(relation.namespace).to_string(), relation.name.to_string())

@@ -1,6 +1,6 @@
 //! Who needs whom: pg_depend rows, and the names of objects in messages about them.
 
-use cairn_analyze::{Expr, Query, RangeTableKind};
+use cairn_analyze::query::{Expr, Query, RangeTableKind};
 use cairn_catalog::columns::*;
 use cairn_catalog::system_table::blank_row;
 use cairn_catalog::{Catalog, CatalogWriter, ConstraintKind, ProcKind, RelationKind, RowExt, SearchPath};

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use cairn_analyze::{Expr, ExprKind, expr_type};
+use cairn_analyze::query::Expr;
+use cairn_analyze::parse::KeyOrder;
+use cairn_analyze::{ExprKind, expr_type};
 use cairn_catalog::columns::*;
 use cairn_catalog::system_table::{INDOPTION_DESC, INDOPTION_HASH, INDOPTION_NULLS_FIRST};
 use cairn_catalog::{CatalogWriter, Relation, RelationKind, TypeRef, Volatility};
@@ -63,7 +65,11 @@ struct Key {
     option: i16,
 }
 
-pub fn create(cx: &mut DdlContext<'_>, statement: &protobuf::IndexStmt) -> Result<()> {
+pub fn create(
+    cx: &mut DdlContext<'_>,
+    statement: &protobuf::IndexStmt,
+    orders: &[KeyOrder],
+) -> Result<()> {
     let name = super::node::required(&statement.relation)?;
     let table = names::open(cx, name, TableLockMode::Share)?;
     if !matches!(table.kind, RelationKind::Table | RelationKind::MaterializedView) {
@@ -78,6 +84,11 @@ pub fn create(cx: &mut DdlContext<'_>, statement: &protobuf::IndexStmt) -> Resul
     }
     names::check_not_system(&table)?;
     let mut spec = read(statement)?;
+    for order in orders {
+        for key in spec.keys.iter_mut().filter(|key| *key.column == *order.column) {
+            key.hash |= order.hash;
+        }
+    }
     check_method(cx, &statement.access_method, &mut spec)?;
     reloptions::check_tablespace(&statement.table_space)?;
     if !spec.name.is_empty()
@@ -497,4 +508,54 @@ pub fn persistence_code(relation: &Relation) -> u8 {
         cairn_catalog::Persistence::Unlogged => b'u',
         cairn_catalog::Persistence::Temporary => b't',
     }
+}
+
+/// REINDEX: the entries are computed anew into a new storage.
+pub fn reindex(cx: &mut DdlContext<'_>, statement: &protobuf::ReindexStmt) -> Result<()> {
+    use protobuf::ReindexObjectType as Kind;
+    let indexes: Vec<Oid> = match statement.kind() {
+        Kind::ReindexObjectIndex => {
+            let name = super::node::required(&statement.relation)?;
+            let relation = names::open(cx, name, TableLockMode::AccessExclusive)?;
+            if relation.kind != RelationKind::Index {
+                return Err(err!(WRONG_OBJECT_TYPE, "\"{}\" is not an index", relation.name));
+            }
+            vec![relation.oid]
+        }
+        Kind::ReindexObjectTable => {
+            let name = super::node::required(&statement.relation)?;
+            let table = names::open(cx, name, TableLockMode::Share)?;
+            if !matches!(table.kind, RelationKind::Table | RelationKind::MaterializedView) {
+                return Err(err!(WRONG_OBJECT_TYPE, "\"{}\" is not a table or materialized view", table.name));
+            }
+            if table.indexes.is_empty() {
+                cx.notice(format!("table \"{}\" has no indexes to reindex", table.name));
+            }
+            table.indexes.iter().map(|index| index.oid).collect()
+        }
+        Kind::ReindexObjectSchema => {
+            let namespace = names::namespace(cx, &statement.name)?;
+            let tables = cx.catalog.user_relations().filter(|relation| relation.namespace == namespace);
+            tables.flat_map(|table| table.indexes.iter().map(|index| index.oid)).collect()
+        }
+        Kind::ReindexObjectDatabase | Kind::ReindexObjectSystem => {
+            if !statement.name.is_empty() && *statement.name != *cx.env.current_database() {
+                return Err(err!(FEATURE_NOT_SUPPORTED, "can only reindex the currently open database"));
+            }
+            // System catalogs have no entries of their own.
+            let all = statement.kind() == Kind::ReindexObjectDatabase;
+            let tables = cx.catalog.user_relations().filter(|_| all);
+            tables.flat_map(|table| table.indexes.iter().map(|index| index.oid)).collect()
+        }
+        Kind::Undefined => Vec::new(),
+    };
+    for oid in indexes {
+        let index = cx.index(oid)?;
+        if index.primary {
+            continue;
+        }
+        cx.lock(pg_class::TABLE, index.table, TableLockMode::Share)?;
+        data::rebuild_index(cx, oid)?;
+    }
+    Ok(())
 }

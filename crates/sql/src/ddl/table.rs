@@ -438,9 +438,10 @@ pub fn read_table_constraint(node: &Node, table: &str, definition: &mut Definiti
 pub fn apply_key_orders(definition: &mut Definition, orders: &[KeyOrder]) {
     for order in orders {
         for spec in &mut definition.indexes {
-            for key in spec.keys.iter_mut().filter(|key| key.column == order.column) {
+            for key in spec.keys.iter_mut().filter(|key| *key.column == *order.column) {
                 key.descending |= order.descending;
                 key.hash |= order.hash;
+                key.nulls_first = order.nulls_first.or(key.nulls_first);
             }
         }
     }
@@ -629,8 +630,8 @@ pub fn make_defaults(cx: &mut DdlContext<'_>, table: Oid, columns: &[Column], fi
     })
 }
 
-pub fn is_null_constant(expr: &cairn_analyze::Expr) -> bool {
-    matches!(expr, cairn_analyze::Expr::Const { value: Datum::Null, .. })
+pub fn is_null_constant(expr: &cairn_analyze::query::Expr) -> bool {
+    matches!(expr, cairn_analyze::query::Expr::Const { value: Datum::Null, .. })
 }
 
 /// Writes a default, marks the column, records what the expression needs.

@@ -6,7 +6,11 @@
 
 use std::sync::Arc;
 
-use cairn_analyze::{AnalyzeContext, Expr, ExprKind, Parameters, Query, analyze_column_expression, analyze_condition};
+use cairn_analyze::deparse::{
+    DeparseContext, Form, RelationColumns, VarNames, deparse_expression, deparse_query,
+};
+use cairn_analyze::query::{Expr, Query, Statement, Var};
+use cairn_analyze::{AnalyzeContext, ExprKind, Parameters, analyze_column_expression, analyze_condition};
 use cairn_catalog::{Catalog, Relation, SearchPath, TypeRef};
 use cairn_types::{Env, Result, types};
 use pg_query::protobuf::Node;
@@ -18,6 +22,15 @@ pub fn stored_context<'a>(catalog: &'a Catalog, path: &'a SearchPath, env: &'a d
     AnalyzeContext { catalog, search_path: path, env, parameters: Parameters::None }
 }
 
+/// Names for expressions that stand on no relation.
+struct NoColumns;
+
+impl VarNames for NoColumns {
+    fn name(&self, var: &Var) -> String {
+        format!("column {}", var.attno)
+    }
+}
+
 /// Canonical text of an expression over a relation's columns, for the catalog.
 pub fn stored_expression(
     expr: &Expr,
@@ -26,13 +39,17 @@ pub fn stored_expression(
     env: &dyn Env,
 ) -> Result<String> {
     let path = SearchPath::pg_catalog();
-    cairn_analyze::deparse::stored_expression(expr, relation, &stored_context(catalog, &path, env))
+    let context = DeparseContext { catalog, path: &path, env, form: Form::Canonical };
+    Ok(match relation {
+        Some(relation) => deparse_expression(expr, &RelationColumns(relation), &context),
+        None => deparse_expression(expr, &NoColumns, &context),
+    })
 }
 
 /// Canonical text of a query, for the catalog.
 pub fn stored_query(query: &Query, catalog: &Catalog, env: &dyn Env) -> Result<String> {
     let path = SearchPath::pg_catalog();
-    cairn_analyze::deparse::stored_query(query, &stored_context(catalog, &path, env))
+    Ok(deparse_query(query, &DeparseContext { catalog, path: &path, env, form: Form::Canonical }))
 }
 
 /// Analyzes stored text over a relation.
@@ -55,7 +72,7 @@ pub fn read_query(text: &str, catalog: &Catalog, env: &dyn Env) -> Result<Query>
         return Err(cairn_types::Error::corrupted("a stored query is not one statement"));
     };
     match cairn_analyze::analyze(statement, &context)? {
-        cairn_analyze::Statement::Query(query) => Ok(*query),
+        Statement::Query(query) => Ok(*query),
         _ => Err(cairn_types::Error::corrupted("a stored query is no query")),
     }
 }
@@ -185,4 +202,65 @@ pub fn check_column_type(cx: &DdlContext<'_>, column: &str, oid: cairn_types::Oi
         ));
     }
     Ok(())
+}
+
+/// An expression as an assignment to a column of type `target` converts it; `None` where there is no way.
+pub fn coerce(cx: &DdlContext<'_>, expr: Expr, target: TypeRef) -> Result<Option<Expr>> {
+    let source = cairn_analyze::expr_type(&expr);
+    let conversion = cairn_analyze::coercion_expression(
+        source,
+        target,
+        cairn_analyze::Coercion::Assignment,
+        &cx.analyze_context(),
+    )?;
+    let Some(mut conversion) = conversion else { return Ok(None) };
+    let mut value = Some(expr);
+    place(&mut conversion, &mut value);
+    Ok(Some(conversion))
+}
+
+/// Puts the value in place of the conversion's [`Expr::TestValue`], the innermost of which is the operand.
+fn place(conversion: &mut Expr, value: &mut Option<Expr>) {
+    if matches!(conversion, Expr::TestValue { .. }) {
+        if let Some(value) = value.take() {
+            *conversion = value;
+        }
+        return;
+    }
+    match conversion {
+        // The element conversion of an array has a value of its own.
+        Expr::ArrayCoerce { arg, .. } => place(arg, value),
+        other => cairn_analyze::walk::children_mut(other, &mut |child| {
+            if value.is_some() {
+                place(child, value);
+            }
+        }),
+    }
+}
+
+/// [`coerce`] for a default that was stored under the column's type; 42804 should that have become impossible.
+pub fn coerce_assignment(cx: &DdlContext<'_>, expr: Expr, column: &str, target: TypeRef) -> Result<Expr> {
+    let source = cairn_analyze::expr_type(&expr).oid;
+    coerce(cx, expr, target)?.ok_or_else(|| {
+        cairn_types::err!(
+            DATATYPE_MISMATCH,
+            "column \"{column}\" is of type {} but default expression is of type {}",
+            cx.catalog.type_name(target.oid, &cx.search_path),
+            cx.catalog.type_name(source, &cx.search_path)
+        )
+    })
+}
+
+/// A constant in place of an immutable expression without columns.
+pub fn fold(cx: &DdlContext<'_>, expr: Expr) -> Result<Expr> {
+    let constant = volatility(&expr, &cx.catalog) == cairn_catalog::Volatility::Immutable
+        && !cairn_analyze::walk::any(&expr, &mut |expr| {
+            matches!(expr, Expr::Var(_) | Expr::Param { .. } | Expr::SubLink(_))
+        });
+    if !constant {
+        return Ok(expr);
+    }
+    let ty = cairn_analyze::expr_type(&expr);
+    let value = super::data::evaluate(cx, &expr)?;
+    Ok(Expr::Const { value, ty, location: -1 })
 }

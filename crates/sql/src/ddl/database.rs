@@ -1,0 +1,164 @@
+//! CREATE, DROP and ALTER DATABASE. They change the cluster at once: no transaction undoes them.
+
+use std::sync::Arc;
+
+use cairn_catalog::{ClusterCatalog, RowExt};
+use cairn_exec::TxnResultExt;
+use cairn_txn::Origin;
+use cairn_types::{Error, Result, err};
+use pg_query::protobuf;
+
+use super::context::DdlContext;
+use super::node::{option_bool, option_text, options};
+
+fn cluster(cx: &DdlContext<'_>) -> Result<Arc<ClusterCatalog>> {
+    cx.shared.clone().ok_or_else(|| Error::unsupported("other databases of an embedded one are"))
+}
+
+fn refuse_in_block(cx: &DdlContext<'_>, what: &str) -> Result<()> {
+    if cx.host.in_transaction_block() {
+        return Err(err!(ACTIVE_SQL_TRANSACTION, "{what} cannot run inside a transaction block"));
+    }
+    Ok(())
+}
+
+pub fn create(cx: &mut DdlContext<'_>, statement: &protobuf::CreatedbStmt) -> Result<()> {
+    refuse_in_block(cx, "CREATE DATABASE")?;
+    let cluster = cluster(cx)?;
+    let name = &*statement.dbname;
+    let mut template = "template1".to_owned();
+    let mut owner = cx.user;
+    let mut is_template = false;
+    let mut allows_connections = true;
+    for option in options(&statement.options) {
+        let text = option_text(option)?.unwrap_or_default();
+        match &*option.defname {
+            "template" if text.is_empty() || text == "default" => {}
+            "template" => template = text,
+            "owner" => owner = cx.role(&text)?,
+            "encoding" => check_encoding(&text)?,
+            "lc_collate" | "lc_ctype" | "locale" => check_locale(&text)?,
+            "locale_provider" if text == "libc" => {}
+            "locale_provider" => return Err(Error::unsupported(format!("locale provider \"{text}\" is"))),
+            "is_template" => is_template = option_bool(option)?,
+            "allow_connections" => allows_connections = option_bool(option)?,
+            "connection_limit" => refuse_limit(&text)?,
+            "tablespace" => super::reloptions::check_tablespace(&text)?,
+            "strategy" | "collation_version" | "oid" => {}
+            other => return Err(err!(SYNTAX_ERROR, "option \"{other}\" not recognized").at(option.location)),
+        }
+    }
+    if cluster.cluster().database_info(name).is_some() {
+        return Err(err!(DUPLICATE_DATABASE, "database \"{name}\" already exists"));
+    }
+    let info = cluster.cluster().database_info(&template);
+    let origin = match (&*template, &info) {
+        // The templates are empty until somebody puts something into them.
+        ("template0" | "template1", None) => Origin::Empty,
+        (_, None) => return Err(err!(INVALID_CATALOG_NAME, "template database \"{template}\" does not exist")),
+        (_, Some(_)) => Origin::Template(&template),
+    };
+    let made = cluster.cluster().create_database(name, owner, origin).map_err(|error| match error {
+        cairn_txn::Error::DatabaseInUse(name) => {
+            err!(OBJECT_IN_USE, "source database \"{name}\" is being accessed by other users")
+        }
+        other => cairn_exec::txn_error(other),
+    })?;
+    if is_template || !allows_connections {
+        let changed = cairn_txn::DatabaseInfo { is_template, allows_connections, ..made };
+        cluster.cluster().alter_database(&changed).sql()?;
+    }
+    Ok(())
+}
+
+fn refuse_limit(text: &str) -> Result<()> {
+    if text == "-1" { Ok(()) } else { Err(Error::unsupported("a connection limit is")) }
+}
+
+fn check_encoding(name: &str) -> Result<()> {
+    if matches!(name.to_ascii_lowercase().replace(['-', '_'], "").as_str(), "utf8" | "unicode" | "6" | "default") {
+        return Ok(());
+    }
+    Err(Error::unsupported(format!("encoding \"{name}\" is")))
+}
+
+fn check_locale(name: &str) -> Result<()> {
+    if matches!(name.to_ascii_lowercase().as_str(), "c.utf-8" | "c.utf8" | "c" | "posix" | "default") {
+        return Ok(());
+    }
+    Err(Error::unsupported(format!("locale \"{name}\" is")))
+}
+
+pub fn drop(cx: &mut DdlContext<'_>, statement: &protobuf::DropdbStmt) -> Result<()> {
+    refuse_in_block(cx, "DROP DATABASE")?;
+    let cluster = cluster(cx)?;
+    let name = &*statement.dbname;
+    let Some(info) = cluster.cluster().database_info(name) else {
+        if statement.missing_ok {
+            cx.notice(format!("database \"{name}\" does not exist, skipping"));
+            return Ok(());
+        }
+        return Err(err!(INVALID_CATALOG_NAME, "database \"{name}\" does not exist"));
+    };
+    if info.is_template {
+        return Err(err!(WRONG_OBJECT_TYPE, "cannot drop a template database"));
+    }
+    if *name == *cx.env.current_database() {
+        return Err(err!(OBJECT_IN_USE, "cannot drop the currently open database"));
+    }
+    if options(&statement.options).any(|option| option.defname == "force") {
+        cx.host.terminate_sessions_of(name)?;
+    }
+    cluster.cluster().drop_database(name).sql()
+}
+
+pub fn alter(cx: &mut DdlContext<'_>, statement: &protobuf::AlterDatabaseStmt) -> Result<()> {
+    let cluster = cluster(cx)?;
+    let name = &*statement.dbname;
+    let mut info = cluster
+        .cluster()
+        .database_info(name)
+        .ok_or_else(|| err!(INVALID_CATALOG_NAME, "database \"{name}\" does not exist"))?;
+    for option in options(&statement.options) {
+        let text = option_text(option)?.unwrap_or_default();
+        match &*option.defname {
+            "is_template" => info.is_template = option_bool(option)?,
+            "allow_connections" => info.allows_connections = option_bool(option)?,
+            "connection_limit" => refuse_limit(&text)?,
+            "tablespace" => super::reloptions::check_tablespace(&text)?,
+            other => return Err(err!(SYNTAX_ERROR, "option \"{other}\" not recognized").at(option.location)),
+        }
+    }
+    cluster.cluster().alter_database(&info).sql()
+}
+
+pub fn rename(cx: &mut DdlContext<'_>, name: &str, new_name: &str) -> Result<()> {
+    refuse_in_block(cx, "ALTER DATABASE ... RENAME")?;
+    let cluster = cluster(cx)?;
+    if *name == *cx.env.current_database() {
+        return Err(err!(FEATURE_NOT_SUPPORTED, "current database cannot be renamed"));
+    }
+    cluster.cluster().rename_database(name, new_name).sql()
+}
+
+pub fn set_owner(cx: &mut DdlContext<'_>, name: &str, owner: u32) -> Result<()> {
+    let cluster = cluster(cx)?;
+    let mut info = cluster
+        .cluster()
+        .database_info(name)
+        .ok_or_else(|| err!(INVALID_CATALOG_NAME, "database \"{name}\" does not exist"))?;
+    info.owner = owner;
+    cluster.cluster().alter_database(&info).sql()
+}
+
+/// Databases that a role owns, for DROP ROLE.
+pub fn owned_by(cluster: &ClusterCatalog, role: u32) -> Vec<String> {
+    use cairn_catalog::SharedCatalogs;
+    use cairn_catalog::columns::pg_database as c;
+    cluster
+        .rows(c::TABLE)
+        .iter()
+        .filter(|row| row.oid(c::DATDBA) == role)
+        .map(|row| row.str(c::DATNAME).to_owned())
+        .collect()
+}

@@ -1,0 +1,69 @@
+//! CREATE EXTENSION: the few whose functions Cairn has built in.
+
+use cairn_catalog::columns::*;
+use cairn_catalog::system_table::blank_row;
+use cairn_types::{Datum, Result, err};
+use pg_query::protobuf;
+
+use super::context::DdlContext;
+use super::depend::{self, Address, Dependency};
+use super::node::{option_text, options};
+use super::{names, rows};
+
+/// Name and version.
+const KNOWN: &[(&str, &str)] = &[
+    ("orafce", "4.9"),
+    ("pgcrypto", "1.3"),
+    ("uuid-ossp", "1.1"),
+    ("pg_stat_statements", "1.10"),
+    ("btree_gin", "1.3"),
+    ("btree_gist", "1.7"),
+    ("plpgsql", "1.0"),
+];
+
+pub fn create(cx: &mut DdlContext<'_>, statement: &protobuf::CreateExtensionStmt) -> Result<()> {
+    let name = &*statement.extname;
+    if cx.catalog.extension(name).is_some() {
+        if statement.if_not_exists {
+            cx.env.notice(
+                err!(DUPLICATE_OBJECT, "extension \"{name}\" already exists, skipping")
+                    .severity(cairn_types::Severity::Notice),
+            );
+            return Ok(());
+        }
+        return Err(err!(DUPLICATE_OBJECT, "extension \"{name}\" already exists"));
+    }
+    let Some((_, version)) = KNOWN.iter().find(|(known, _)| *known == name) else {
+        return Err(err!(FEATURE_NOT_SUPPORTED, "extension \"{name}\" is not available")
+            .detail(format!("Cairn has no extension of this name built in: \"{name}\"."))
+            .hint("The extension must first be installed on the system where PostgreSQL is running."));
+    };
+    let mut schema = cx.search_path.creation;
+    let mut version = (*version).to_owned();
+    for option in options(&statement.options) {
+        match &*option.defname {
+            "schema" => schema = Some(names::namespace(cx, &option_text(option)?.unwrap_or_default())?),
+            "new_version" => version = option_text(option)?.unwrap_or(version),
+            // What it needs is built in as well.
+            "cascade" => {}
+            other => return Err(err!(SYNTAX_ERROR, "unrecognized option: {other}")),
+        }
+    }
+    let schema =
+        schema.ok_or_else(|| err!(INVALID_SCHEMA_NAME, "no schema has been selected to create in"))?;
+    let oid = cx.new_oid()?;
+    let owner = cx.user;
+    cx.change(|writer| {
+        use pg_extension as c;
+        let mut row = blank_row(c::TABLE);
+        row[c::OID] = Datum::Oid(oid);
+        row[c::EXTNAME] = Datum::text(name);
+        row[c::EXTOWNER] = Datum::Oid(owner);
+        row[c::EXTNAMESPACE] = Datum::Oid(schema);
+        row[c::EXTRELOCATABLE] = Datum::Bool(true);
+        row[c::EXTVERSION] = Datum::text(version);
+        rows::put(writer, c::TABLE, row)?;
+        let address = Address::new(pg_extension::TABLE, oid);
+        depend::record(writer, address, Address::new(pg_namespace::TABLE, schema), Dependency::Normal)
+    })
+}
