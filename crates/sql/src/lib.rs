@@ -9,6 +9,7 @@ mod clock;
 mod copy;
 pub mod core;
 mod cursors;
+pub mod ddl;
 mod definition;
 mod explain;
 mod host;

@@ -441,7 +441,6 @@ pub fn apply_key_orders(definition: &mut Definition, orders: &[KeyOrder]) {
             for key in spec.keys.iter_mut().filter(|key| *key.column == *order.column) {
                 key.descending |= order.descending;
                 key.hash |= order.hash;
-                key.nulls_first = order.nulls_first.or(key.nulls_first);
             }
         }
     }

@@ -10,7 +10,9 @@ use cairn_analyze::deparse::{
     DeparseContext, Form, RelationColumns, VarNames, deparse_expression, deparse_query,
 };
 use cairn_analyze::query::{Expr, Query, Statement, Var};
-use cairn_analyze::{AnalyzeContext, ExprKind, Parameters, analyze_column_expression, analyze_condition};
+use cairn_analyze::{
+    AnalyzeContext, ExprKind, NameConflict, ParamResolver, Parameters, analyze_column_expression, analyze_condition,
+};
 use cairn_catalog::{Catalog, Relation, SearchPath, TypeRef};
 use cairn_types::{Env, Result, types};
 use pg_query::protobuf::Node;
@@ -263,4 +265,50 @@ pub fn fold(cx: &DdlContext<'_>, expr: Expr) -> Result<Expr> {
     let ty = cairn_analyze::expr_type(&expr);
     let value = super::data::evaluate(cx, &expr)?;
     Ok(Expr::Const { value, ty, location: -1 })
+}
+
+/// The value under check in a domain's constraint: the only name there is.
+struct DomainValue(TypeRef);
+
+impl ParamResolver for DomainValue {
+    fn by_name(&self, name: &[&str]) -> Option<(u32, TypeRef)> {
+        (name == ["value"]).then_some((1, self.0))
+    }
+
+    fn by_number(&self, _: u32) -> Option<TypeRef> {
+        None
+    }
+
+    fn on_conflict(&self) -> NameConflict {
+        NameConflict::UseVariable
+    }
+}
+
+/// A CHECK of a domain; the value under check is a [`Var`] of range table index 0.
+pub fn domain_check(cx: &DdlContext<'_>, node: &Node, domain: cairn_types::Oid) -> Result<Expr> {
+    let base = cx.catalog.type_by_oid(domain).map_or((0, -1), |object| (object.base, object.base_typmod));
+    let value = DomainValue(type_ref(&cx.catalog, base.0, base.1));
+    let context = AnalyzeContext { parameters: Parameters::Resolver(&value), ..cx.analyze_context() };
+    let mut expr = analyze_condition(node, None, ExprKind::DomainCheck, "CHECK", &context)?;
+    cairn_analyze::walk::deep_mut(&mut expr, 0, &mut |expr, level| {
+        if let Expr::Param { ty, location, .. } = expr {
+            *expr = Expr::Var(Var { varno: 0, attno: 1, levels_up: level, ty: *ty, location: *location });
+        }
+    });
+    Ok(expr)
+}
+
+struct ValueName;
+
+impl VarNames for ValueName {
+    fn name(&self, _: &Var) -> String {
+        "VALUE".to_owned()
+    }
+}
+
+/// Canonical text of a domain's CHECK.
+pub fn stored_domain_expression(expr: &Expr, catalog: &Catalog, env: &dyn Env) -> Result<String> {
+    let path = SearchPath::pg_catalog();
+    let context = DeparseContext { catalog, path: &path, env, form: Form::Canonical };
+    Ok(deparse_expression(expr, &ValueName, &context))
 }
