@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use cairn_txn::ReadCounters;
 use cairn_types::Result;
 
 use crate::context::{ExecContext, Frame};
@@ -16,14 +17,12 @@ pub struct NodeCounters {
     pub loops: u64,
     pub removed_by_filter: u64,
     pub removed_by_join_filter: u64,
-    /// Storage reads in and below the node, and the time that they took.
+    /// What a scan asked of the storage: how often it was started, and the work.
     pub read_requests: u64,
-    pub rows_scanned: u64,
-    pub read_time: Duration,
+    pub reads: ReadCounters,
     /// Sort: bytes held in memory or on disk; hash: likewise.
     pub memory_bytes: u64,
     pub disk_bytes: u64,
-    pub heap_fetches: u64,
 }
 
 /// Counters of all nodes of a plan, by node number.
@@ -46,17 +45,29 @@ pub struct Instrumented {
     /// Time that the current loop took so far.
     elapsed: Duration,
     running: bool,
+    /// A node without children: its storage reads are its own.
+    leaf: bool,
 }
 
 impl Instrumented {
-    pub fn new(inner: Box<dyn Node>, number: usize) -> Self {
-        Instrumented { inner, number, elapsed: Duration::ZERO, running: false }
+    pub fn new(inner: Box<dyn Node>, number: usize, leaf: bool) -> Self {
+        Instrumented { inner, number, elapsed: Duration::ZERO, running: false, leaf }
     }
+}
+
+fn add_reads(total: &mut ReadCounters, before: &ReadCounters, after: &ReadCounters) {
+    total.seeks += after.seeks.saturating_sub(before.seeks);
+    total.nexts += after.nexts.saturating_sub(before.nexts);
+    total.keys_found += after.keys_found.saturating_sub(before.keys_found);
+    total.versions_skipped += after.versions_skipped.saturating_sub(before.versions_skipped);
+    total.tombstones_skipped += after.tombstones_skipped.saturating_sub(before.tombstones_skipped);
+    total.bytes_read += after.bytes_read.saturating_sub(before.bytes_read);
 }
 
 impl Node for Instrumented {
     fn next(&mut self, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<bool> {
         let timing = frame.instrument.as_ref().is_some_and(|instrument| instrument.timing);
+        let reads_before = self.leaf.then(|| cx.txn.counters());
         let begin = timing.then(Instant::now);
         let result = self.inner.next(cx, frame);
         let spent = begin.map_or(Duration::ZERO, |begin| begin.elapsed());
@@ -66,11 +77,15 @@ impl Node for Instrumented {
             if !self.running {
                 self.running = true;
                 counters.loops += 1;
+                counters.read_requests += 1;
                 self.elapsed = Duration::ZERO;
                 counters.startup += spent;
             }
             self.elapsed += spent;
             counters.total += spent;
+            if let Some(before) = reads_before {
+                add_reads(&mut counters.reads, &before, &cx.txn.counters());
+            }
             if matches!(result, Ok(true)) {
                 counters.rows += 1;
             }

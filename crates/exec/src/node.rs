@@ -47,8 +47,9 @@ pub struct PlanTree {
 impl PlanTree {
     /// Builds the running state of the tree; `watch`: wrapped for EXPLAIN ANALYZE.
     pub fn start(&self, watch: bool) -> Box<dyn Node> {
-        let children = self.children.iter().map(|child| child.start(watch)).collect();
+        let children: Vec<_> = self.children.iter().map(|child| child.start(watch)).collect();
+        let leaf = children.is_empty();
         let node = Arc::clone(&self.operator).start(self.number, children);
-        if watch { Box::new(Instrumented::new(node, self.number)) } else { node }
+        if watch { Box::new(Instrumented::new(node, self.number, leaf)) } else { node }
     }
 }

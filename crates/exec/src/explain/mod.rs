@@ -1,11 +1,27 @@
-//! EXPLAIN: the plan as PostgreSQL prints it.
+//! EXPLAIN: the plan as PostgreSQL prints it, in its text and structured formats, and the storage's counters (`dist`, `debug`).
+
+mod structured;
+mod text;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use cairn_analyze::query::{ExplainFormat, ExplainOptions};
+use cairn_txn::Snapshot;
+use cairn_types::{Datum, Result};
+
+use crate::context::ExecContext;
+use crate::execution::{Execution, Watch};
+use crate::instrument::{Instrument, NodeCounters};
+use crate::node::PlanTree;
+use crate::plan::Plan;
 
 /// What a node tells of itself. Keys are those of PostgreSQL's JSON format.
 #[derive(Debug, Default)]
 pub struct Properties {
     /// `Node Type`, for example `Index Scan`.
     pub node_type: String,
-    /// What the text format adds to the first line after the type: `using t_pkey on t`.
+    /// What the text format adds to the first line after the type: ` using t_pkey on t`.
     pub target: String,
     /// Further lines, in order.
     pub lines: Vec<(String, Value)>,
@@ -44,4 +60,125 @@ impl Properties {
             self.line(name, Value::Text(text.to_owned()));
         }
     }
+}
+
+/// One node as it will be shown: nodes that PostgreSQL does not have are left out, subqueries and WITH queries are children.
+struct Shown<'p> {
+    tree: &'p PlanTree,
+    properties: Properties,
+    /// `Outer`, `Inner`, `InitPlan`, `SubPlan`, `Member`, `Subquery`; empty for the topmost.
+    relationship: &'static str,
+    /// `InitPlan 1 (returns $0)`, `CTE x`.
+    label: String,
+    children: Vec<Shown<'p>>,
+}
+
+impl<'p> Shown<'p> {
+    fn of(tree: &'p PlanTree, plan: &'p Plan, relationship: &'static str, label: String) -> Shown<'p> {
+        let mut subplans = tree.subplans.clone();
+        let mut ctes = tree.ctes.clone();
+        let mut shown = tree;
+        let mut properties = Properties::default();
+        shown.operator.explain(&mut properties);
+        while properties.transparent && shown.children.len() == 1 {
+            shown = &shown.children[0];
+            subplans.extend(&shown.subplans);
+            ctes.extend(&shown.ctes);
+            properties = Properties::default();
+            shown.operator.explain(&mut properties);
+        }
+        let mut before = Vec::new();
+        let mut after = Vec::new();
+        for number in ctes {
+            let cte = &plan.ctes[number];
+            before.push(Shown::of(&cte.root, plan, "InitPlan", format!("CTE {}", cte.name)));
+        }
+        for number in subplans {
+            let subplan = &plan.subplans[number];
+            if subplan.label.starts_with("InitPlan") {
+                before.push(Shown::of(&subplan.root, plan, "InitPlan", subplan.label.clone()));
+            } else {
+                after.push(Shown::of(&subplan.root, plan, "SubPlan", subplan.label.clone()));
+            }
+        }
+        let member = matches!(properties.node_type.as_str(), "Append");
+        let subquery = properties.node_type == "Subquery Scan";
+        let mut children = before;
+        for (index, child) in shown.children.iter().enumerate() {
+            let relationship = match index {
+                _ if member => "Member",
+                _ if subquery => "Subquery",
+                0 => "Outer",
+                _ => "Inner",
+            };
+            children.push(Shown::of(child, plan, relationship, String::new()));
+        }
+        children.extend(after);
+        Shown { tree: shown, properties, relationship, label, children }
+    }
+}
+
+/// What was measured, if anything was.
+struct Measured<'m> {
+    instrument: Option<&'m Instrument>,
+    planning: Option<Duration>,
+    execution: Option<Duration>,
+}
+
+impl Measured<'_> {
+    fn node(&self, tree: &PlanTree) -> Option<&NodeCounters> {
+        self.instrument.and_then(|instrument| instrument.nodes.get(tree.number))
+    }
+}
+
+/// Shows a plan, running it first if ANALYZE was asked for. Rows of the `QUERY PLAN` column: one per line in the text
+/// format, one in all in the others. The caller ends the command afterwards, as for any statement.
+pub fn explain(
+    plan: &Arc<Plan>,
+    options: &ExplainOptions,
+    planning: Option<Duration>,
+    snapshot: Snapshot,
+    params: Arc<[Datum]>,
+    cx: &ExecContext<'_>,
+) -> Result<Vec<String>> {
+    let begin = Instant::now();
+    let mut execution = None;
+    if options.analyze {
+        let watch = if options.timing { Watch::Timing } else { Watch::Counts };
+        let mut run = Execution::start(Arc::clone(plan), params, snapshot, watch);
+        while run.next_row(cx)?.is_some() {}
+        run.finish(cx)?;
+        execution = Some(run);
+    }
+    let measured = Measured {
+        instrument: execution.as_ref().and_then(|run| run.frame.instrument.as_deref()),
+        planning,
+        execution: options.analyze.then(|| begin.elapsed()),
+    };
+    let shown = Shown::of(&plan.root, plan, "", String::new());
+    Ok(match options.format {
+        ExplainFormat::Text => text::print(&shown, options, &measured),
+        ExplainFormat::Json => vec![structured::json(&shown, options, &measured)],
+        ExplainFormat::Yaml => vec![structured::yaml(&shown, options, &measured)],
+        ExplainFormat::Xml => vec![structured::xml(&shown, options, &measured)],
+    })
+}
+
+/// The storage's counters under the seeds' names.
+fn metrics(counters: &NodeCounters) -> Vec<(&'static str, f64)> {
+    let reads = &counters.reads;
+    vec![
+        ("rocksdb_number_db_seek", reads.seeks as f64),
+        ("rocksdb_number_db_next", reads.nexts as f64),
+        ("rocksdb_number_db_next_found", reads.nexts as f64),
+        ("rocksdb_iter_bytes_read", reads.bytes_read as f64),
+        ("docdb_keys_found", reads.keys_found as f64),
+        ("cairn_versions_skipped", reads.versions_skipped as f64),
+        ("cairn_tombstones_skipped", reads.tombstones_skipped as f64),
+    ]
+}
+
+/// Whether the node reads the storage itself.
+fn reads_storage(properties: &Properties) -> bool {
+    matches!(properties.node_type.as_str(), "Seq Scan" | "Index Scan" | "Index Only Scan")
 }

@@ -38,6 +38,8 @@ pub struct TableAccess {
     pub filter: Vec<Expr>,
     pub direction: Direction,
     pub point: bool,
+    /// Chosen for the order of its rows.
+    pub ordered: bool,
 }
 
 impl Planner<'_> {
@@ -72,6 +74,7 @@ impl Planner<'_> {
                     filter: own.to_vec(),
                     direction,
                     point: false,
+                    ordered: false,
                 })),
                 rels: set,
                 params: RelSet::EMPTY,
@@ -217,6 +220,7 @@ impl Planner<'_> {
                     filter: filter.clone(),
                     direction,
                     point: unique && index.primary,
+                    ordered: false,
                 })),
                 rels: RelSet::of(range),
                 params,
@@ -256,9 +260,7 @@ impl Planner<'_> {
         let alias = self.level().query.range_table[access.range].alias.to_string();
         self.uses(relation.oid, Usage::Read);
         let index = access.index.as_ref().map(|index| IndexLayout::new(index, self.cx.catalog));
-        let ordered = access.index.is_none()
-            && access.key.columns.is_empty()
-            && access.direction == Direction::Backward;
+        let ordered = access.ordered || access.direction == Direction::Backward;
         Ok(self.node(
             TableScan {
                 layout: Arc::new(layout),

@@ -31,6 +31,8 @@ pub struct Wish {
     pub rows: Option<f64>,
     /// Expressions that have one value in all rows.
     pub constants: Vec<Expr>,
+    /// Rows in another order are hashed, not sorted.
+    pub hashable: bool,
 }
 
 /// One item of FROM with the ways to read it.
@@ -49,7 +51,11 @@ impl Planner<'_> {
             let cost = |path: &Path| self.wished_cost(path, wish);
             cost(a).total_cmp(&cost(b))
         });
-        best.ok_or_else(|| Error::internal("no plan for FROM"))
+        let mut best = best.ok_or_else(|| Error::internal("no plan for FROM"))?;
+        if !wish.order.is_empty() && self.satisfies(&best.order, wish) {
+            best.show_order();
+        }
+        Ok(best)
     }
 
     /// What a path costs with what the query still has to do: sort, if it is not in order, all rows then.
@@ -60,6 +66,8 @@ impl Planner<'_> {
         };
         if wish.order.is_empty() || self.satisfies(&path.order, wish) {
             path.fractional_cost(fraction)
+        } else if wish.hashable {
+            path.total_cost + path.rows * HASHED
         } else {
             path.total_cost + super::estimate::sort_cost(path.rows)
         }
@@ -100,6 +108,15 @@ impl Planner<'_> {
             conditions.into_iter().partition(|condition| !rels(condition).overlaps(all));
         let mut leaves = Vec::with_capacity(tree.items.len());
         let mut pending: Vec<Expr> = conditions;
+        // The distinct values of `x in (...)` may drive lookups of x.
+        let mut joins = joins.to_vec();
+        for item in &tree.items {
+            if let FromItem::Semi { anti: false, right, conditions } = item {
+                let right = right.rels();
+                joins.extend(conditions.iter().filter(|condition| !rels(condition).within(right)).cloned());
+            }
+        }
+        let joins = &joins[..];
         for item in &tree.items {
             let leaf = self.leaf(item, &mut pending, joins, wish)?;
             leaves.push(leaf);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use cairn_analyze::query::{Expr, Query, RangeTableKind, RowMark, system_columns};
+use cairn_analyze::query::{Expr, Query, RangeTableKind, RowMark, SubLink, system_columns};
 use cairn_catalog::Relation;
 use cairn_types::{Oid, RecordField, Result, Text, types};
 
@@ -70,6 +70,8 @@ pub struct Level {
     pub ctes: HashMap<Text, CteBinding>,
     /// Numbers of its own WITH queries in the plan.
     pub own_ctes: Vec<usize>,
+    /// Subqueries in its expressions that are planned already, with their numbers.
+    pub sublinks: Vec<(SubLink, usize)>,
     /// FROM and WHERE, rewritten.
     pub from: Arc<FromTree>,
     /// The query looks at levels outside: it runs anew for each of their rows.
@@ -132,6 +134,7 @@ impl Planner<'_> {
             stage: Stage::default(),
             ctes: HashMap::new(),
             own_ctes: Vec::new(),
+            sublinks: Vec::new(),
             correlated: super::conditions::is_correlated(&query) || from_looks_outside(&from),
             from: Arc::new(from),
             query: Arc::clone(&query),

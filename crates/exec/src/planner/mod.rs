@@ -68,6 +68,7 @@ pub trait ExpressionSource {
 /// the execution), 0A000 for what cannot be planned, 54001.
 pub fn plan(query: &Query, cx: &PlanContext<'_>) -> Result<Plan> {
     let mut planner = Planner::new(*cx);
+    planner.qualify = cx.explain && entries(query) > 1;
     let columns = result_columns(query);
     let planned = planner.plan_query(query)?;
     Ok(Plan {
@@ -82,6 +83,13 @@ pub fn plan(query: &Query, cx: &PlanContext<'_>) -> Result<Plan> {
         modifies: planner.modifies,
         relations: planner.relations,
     })
+}
+
+/// Entries of all range tables.
+fn entries(query: &Query) -> usize {
+    let mut count = query.range_table.len();
+    conditions::for_each_subquery(query, &mut |subquery| count += entries(subquery));
+    count
 }
 
 /// Columns that the query returns.
@@ -119,6 +127,8 @@ pub struct Planner<'a> {
     pub(crate) test_values: Vec<usize>,
     /// Subplans made since the list was last taken: they belong to the node that is being built.
     pub(crate) fresh_subplans: Vec<usize>,
+    /// EXPLAIN names columns with their table: there is more than one.
+    pub(crate) qualify: bool,
     /// Number of WITH RECURSIVE queries.
     pub(crate) working_tables: usize,
 }
@@ -137,6 +147,7 @@ impl<'a> Planner<'a> {
             test_values: Vec::new(),
             fresh_subplans: Vec::new(),
             working_tables: 0,
+            qualify: false,
         }
     }
 

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use cairn_analyze::query::Expr;
-use cairn_types::Result;
+use cairn_types::{Datum, Result};
 
 use super::Planner;
 use super::access::TableAccess;
@@ -80,6 +80,16 @@ impl Path {
         }
     }
 
+    /// The scan that gives the order is shown as one over its key.
+    pub fn show_order(&mut self) {
+        match &mut self.kind {
+            PathKind::Table(access) => Rc::make_mut(access).ordered = true,
+            PathKind::Nested(join) | PathKind::Hash(join) => Rc::make_mut(join).outer.show_order(),
+            PathKind::OneTime(child, _) => Rc::make_mut(child).show_order(),
+            PathKind::Built(..) | PathKind::One | PathKind::Materialize(_) | PathKind::Unique(..) => {}
+        }
+    }
+
     /// Cost of the first `fraction` of the rows.
     pub fn fractional_cost(&self, fraction: f64) -> f64 {
         self.startup_cost + fraction.clamp(0.0, 1.0) * (self.total_cost - self.startup_cost)
@@ -95,15 +105,44 @@ impl Planner<'_> {
         Ok((Some(code), text))
     }
 
-    /// The text of an expression of the current level, if the plan will be shown.
+    /// The text of an expression of the current level, if the plan will be shown. Subqueries are named, not spelled out.
     pub fn text(&self, expr: &Expr) -> String {
         if !self.cx.explain {
             return String::new();
         }
         let queries: Vec<&cairn_analyze::query::Query> =
             self.levels.iter().map(|level| &*level.query).collect();
-        let entries = self.level().query.range_table.iter().filter(|entry| entry.in_from).count();
-        self.cx.expressions.deparse(expr, &queries, entries > 1)
+        let mut expr = expr.clone();
+        let mut named = Vec::new();
+        self.name_subplans(&mut expr, &mut named);
+        let mut text = self.cx.expressions.deparse(&expr, &queries, self.qualify);
+        for (placeholder, name) in named {
+            text = text.replace(&placeholder, &name);
+        }
+        text
+    }
+
+    /// Puts parameters in the place of subqueries: what each is to be printed as.
+    fn name_subplans(&self, expr: &mut Expr, named: &mut Vec<(String, String)>) {
+        if let Expr::SubLink(link) = expr {
+            let known =
+                self.level().sublinks.iter().find(|(known, _)| super::sublink::same_sublink(known, link));
+            if let Some((_, number)) = known {
+                let subplan = &self.subplans[*number];
+                let name = match &subplan.kind {
+                    _ if subplan.label.starts_with("InitPlan") => format!("${number}"),
+                    crate::subplan::SubPlanKind::HashedAny { .. } => format!("(hashed {})", subplan.label),
+                    _ => format!("({})", subplan.label),
+                };
+                // Far above any parameter's number.
+                let placeholder = 1_000_000 + *number as u32;
+                named.push((format!("${placeholder}"), name));
+                let ty = crate::expr::types::type_of(expr);
+                *expr = Expr::Param { number: placeholder, ty, location: -1 };
+            }
+            return;
+        }
+        cairn_analyze::walk::children_mut(expr, &mut |child| self.name_subplans(child, named));
     }
 
     /// The registers of the entries of a set, as far as they are scanned.
@@ -140,9 +179,12 @@ impl Planner<'_> {
             PathKind::OneTime(child, conditions) => {
                 let child = self.build(child)?;
                 let (one_time, one_time_text) = self.compile_conditions(conditions)?;
+                // What never runs is not shown.
+                let never = matches!(one_time, Some(Code::Const(Datum::Bool(false) | Datum::Null)));
+                let children = if never { Vec::new() } else { vec![child] };
                 let operator =
                     ResultNode { one_time, filter: None, one_time_text, filter_text: String::new() };
-                self.node(operator, vec![child])
+                self.node(operator, children)
             }
             PathKind::Materialize(child) => {
                 let registers = self.registers_of(child.rels);

@@ -452,7 +452,8 @@ impl Planner<'_> {
         }
         let mut items: Vec<JoinTree> =
             subquery.from.into_iter().map(|item| renumber_tree(item, offset)).collect();
-        if items.is_empty() || subquery.filter.is_some() {
+        // A condition hangs on a join: there must be one.
+        while items.is_empty() || (subquery.filter.is_some() && items.len() < 2) {
             query.range_table.push(RangeTableEntry {
                 kind: RangeTableKind::Result,
                 alias: "*RESULT*".into(),

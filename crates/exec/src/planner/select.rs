@@ -172,8 +172,7 @@ impl Planner<'_> {
         for clause in clauses {
             let target = target_of(query, clause)?;
             if grouped && !query.group.iter().any(|group| group.target == clause.target) {
-                order.clear();
-                break;
+                return Ok(wish);
             }
             order.push(OrderKey {
                 expr: target.expr.clone(),
@@ -194,7 +193,8 @@ impl Planner<'_> {
         if order.iter().any(|key| self.is_volatile(&key.expr)) {
             order.clear();
         }
-        // Only columns of tables can come in order.
+        // Without ORDER BY groups are hashed where they do not come in order.
+        wish.hashable = grouped && query.sort.is_empty();
         wish.order = order;
         if let Some(limit) = &query.limit
             && matches!(query.distinct, Distinct::None)

@@ -15,6 +15,14 @@ use crate::subplan::{SubPlan, SubPlanKind};
 impl Planner<'_> {
     pub(crate) fn compile_sublink(&mut self, link: &SubLink) -> Result<Code> {
         let correlated = is_correlated(&link.query);
+        // A condition may be compiled in two places (an index bound and the re-check after a lock): it is one subquery
+        // still, whose answer both see.
+        if !correlated
+            && let Some((_, number)) =
+                self.level().sublinks.iter().find(|(known, _)| same_sublink(known, link))
+        {
+            return Ok(Code::SubPlan(*number));
+        }
         // The outer sides are compiled in the outer query's terms, before the subquery is entered.
         let outer = match &link.kind {
             SubLinkKind::Any(comparison) | SubLinkKind::All(comparison) => {
@@ -80,6 +88,9 @@ impl Planner<'_> {
             label,
         });
         self.fresh_subplans.push(number);
+        if self.cx.explain || !correlated {
+            self.level_mut().sublinks.push((link.clone(), number));
+        }
         Ok(Code::SubPlan(number))
     }
 
@@ -173,4 +184,14 @@ impl Planner<'_> {
         };
         Ok((registers, test))
     }
+}
+
+/// Whether two subqueries are copies of one in the statement.
+pub(crate) fn same_sublink(a: &SubLink, b: &SubLink) -> bool {
+    let shape = |link: &SubLink| format!("{:?} {:?}", link.query.targets, link.query.filter);
+    a.location == b.location
+        && a.query.range_table.len() == b.query.range_table.len()
+        && std::mem::discriminant(&a.kind) == std::mem::discriminant(&b.kind)
+        && a.query.range_table.iter().zip(&b.query.range_table).all(|(a, b)| a.alias == b.alias)
+        && shape(a) == shape(b)
 }
