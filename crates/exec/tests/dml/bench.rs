@@ -357,6 +357,31 @@ impl Session {
         Ok(Answer { rows, processed: execution.processed() })
     }
 
+    /// Plans once, runs many times with parameters, each in a transaction of its own; how long one run takes.
+    pub fn time(&mut self, sql: &str, types: &[Oid], runs: usize, params: impl Fn(usize) -> Vec<Datum>) -> Duration {
+        let types: Vec<TypeRef> = types.iter().map(|oid| type_ref(*oid)).collect();
+        let statement = cairn_analyze::parse(sql).unwrap().remove(0);
+        let mut context = self.env.analyze_context(&self.env.path);
+        context.parameters = Parameters::Fixed(&types);
+        let Statement::Query(query) = cairn_analyze::analyze(&statement, &context).unwrap() else { panic!("not a query") };
+        self.begin(Isolation::ReadCommitted);
+        let planned = Arc::new(self.with_context(|_, plan| cairn_exec::plan(&query, plan)).unwrap());
+        self.rollback();
+        let params: Vec<Arc<[Datum]>> = (0..runs).map(|run| params(run).into()).collect();
+        let begin = std::time::Instant::now();
+        for params in params {
+            self.begin(Isolation::ReadCommitted);
+            self.with_context(|cx, _| {
+                let snapshot = cx.txn.snapshot().unwrap();
+                let mut execution = Execution::start(planned.clone(), params, snapshot, Watch::Off);
+                while execution.next_row(cx).unwrap().is_some() {}
+                execution.finish(cx).unwrap();
+            });
+            self.commit().unwrap();
+        }
+        begin.elapsed() / runs as u32
+    }
+
     /// Rows written.
     pub fn ok(&mut self, sql: &str) -> u64 {
         self.run(sql).unwrap_or_else(|error| panic!("{sql}: {error:?}")).processed
