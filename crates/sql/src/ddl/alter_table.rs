@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use cairn_analyze::ExprKind;
 use cairn_analyze::parse::KeyOrder;
 use cairn_analyze::query::Expr;
 use cairn_catalog::columns::*;
@@ -680,7 +679,6 @@ fn add_identity(cx: &mut DdlContext<'_>, relation: &Arc<Relation>, command: &Alt
         spec,
         default: None::<Default>,
         identity_options: node.options.clone(),
-        location: -1,
     };
     let persistence = index::persistence_code(relation);
     let made = table::make_sequence(cx, relation.namespace, &relation.name, persistence, &mut definition)?;
@@ -1004,6 +1002,3 @@ pub fn refresh_indexes(cx: &mut DdlContext<'_>, relation: &Arc<Relation>, number
         Ok(())
     })
 }
-
-/// The clause of expressions in messages; kept here for the files that share it.
-pub const GENERATED: ExprKind = ExprKind::GeneratedColumn;

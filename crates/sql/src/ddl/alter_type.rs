@@ -36,7 +36,7 @@ pub fn alter_column_type(
     let default = converted_default(cx, relation, at, target)?;
     let before = cx.catalog.clone();
     let old = relation.clone();
-    let texts = stored_texts(cx, relation, number);
+    let texts = stored_texts(relation, number);
     let catalog = cx.catalog.clone();
     cx.change(|writer| {
         update_attribute(writer, relation.oid, number, |row| {
@@ -224,14 +224,13 @@ enum Stored {
     Index { oid: u32, expressions: Vec<Text>, predicate: Option<Text> },
 }
 
-fn stored_texts(cx: &DdlContext<'_>, relation: &Relation, number: i16) -> Vec<Stored> {
+fn stored_texts(relation: &Relation, number: i16) -> Vec<Stored> {
     let mut found = Vec::new();
     for constraint in &relation.constraints {
         if let Some(text) = constraint.expression.as_ref().filter(|_| constraint.columns.contains(&number)) {
             found.push(Stored::Check(constraint.oid, text.clone()));
         }
     }
-    let _ = cx;
     for index in &relation.indexes {
         let expressions: Vec<Text> = index
             .keys

@@ -11,7 +11,7 @@ use pg_query::protobuf::{self, Node, ObjectType, node::Node as NodeEnum};
 use super::context::DdlContext;
 use super::depend::Address;
 use super::names::{self, kind_name};
-use super::node::{inner, list, qualified, range_var, string, strings};
+use super::node::{inner, list, range_var, string, strings};
 use super::rows;
 
 pub fn comment(cx: &mut DdlContext<'_>, statement: &protobuf::CommentStmt) -> Result<()> {
@@ -107,7 +107,6 @@ fn resolve(cx: &mut DdlContext<'_>, kind: ObjectType, object: &Node) -> Result<A
                 Some(NodeEnum::List(list)) => strings(&list.items).join("."),
                 _ => String::new(),
             };
-            let _ = qualified;
             Err(Error::unsupported(format!("a comment on this kind of object ({name}) is")))
         }
     }

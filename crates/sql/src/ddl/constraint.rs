@@ -189,7 +189,7 @@ pub fn add_foreign_key(
     names::check_not_system(&referenced)?;
     check_persistence(&table, &referenced)?;
     let keys = numbers(&table, &strings(columns))?;
-    let (index, foreign_columns) = referenced_key(cx, &referenced, constraint)?;
+    let (index, foreign_columns) = referenced_key(&referenced, constraint)?;
     if keys.len() != foreign_columns.len() {
         return Err(err!(
             INVALID_FOREIGN_KEY,
@@ -298,7 +298,6 @@ fn check_actions(table: &Relation, constraint: &protobuf::Constraint, keys: &[i1
 
 /// The unique index that the reference is to, and its columns in the order in which they were named.
 fn referenced_key(
-    cx: &DdlContext<'_>,
     referenced: &Arc<Relation>,
     constraint: &protobuf::Constraint,
 ) -> Result<(Oid, Vec<i16>)> {
@@ -350,7 +349,6 @@ fn referenced_key(
     if found_deferrable {
         return Err(deferrable(referenced, "unique constraint"));
     }
-    let _ = cx;
     Err(err!(
         INVALID_FOREIGN_KEY,
         "there is no unique constraint matching given keys for referenced table \"{}\"",

@@ -278,12 +278,36 @@ pub fn drop_objects(cx: &mut DdlContext<'_>, targets: &[Address], cascade: bool)
     report(cx, &walk, targets, cascade)?;
     let order = walk.order;
     lock_all(cx, &order)?;
+    let before = cx.catalog.clone();
     cx.change(|writer| {
         for address in &order {
             remove(writer, &catalog, *address)?;
         }
         Ok(())
-    })
+    })?;
+    reorder_tables(cx, &before, &order)
+}
+
+/// A table that has lost its primary key has its rows under hidden numbers from now on.
+fn reorder_tables(
+    cx: &mut DdlContext<'_>,
+    before: &std::sync::Arc<cairn_catalog::Catalog>,
+    dropped: &[Address],
+) -> Result<()> {
+    for address in dropped.iter().filter(|address| address.class == pg_constraint::TABLE) {
+        let Some(constraint) = before.constraint(address.object) else { continue };
+        if constraint.kind != cairn_catalog::ConstraintKind::PrimaryKey {
+            continue;
+        }
+        let (Some(old), Some(new)) = (before.relation(constraint.table), cx.catalog.relation(constraint.table))
+        else {
+            continue;
+        };
+        let columns = super::alter_table::same_columns(new);
+        let old = old.clone();
+        super::data::rewrite(cx, before, &old, columns)?;
+    }
+    Ok(())
 }
 
 fn lock_all(cx: &mut DdlContext<'_>, objects: &[Address]) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cairn_analyze::{ExprKind, RawStatement};
+use cairn_analyze::ExprKind;
 use cairn_catalog::columns::*;
 use cairn_catalog::system_table::{array_of, blank_row, oidvector, text_array_or_null};
 use cairn_catalog::{Proc, ProcKind, RowExt, TypeKind};
@@ -287,12 +287,7 @@ fn return_type(
     }
 }
 
-pub fn create(
-    cx: &mut DdlContext<'_>,
-    statement: &protobuf::CreateFunctionStmt,
-    raw: &RawStatement,
-) -> Result<()> {
-    let _ = raw;
+pub fn create(cx: &mut DdlContext<'_>, statement: &protobuf::CreateFunctionStmt) -> Result<()> {
     let name = range_var(cx, &statement.funcname)?;
     let namespace = names::creation_namespace(cx, &name)?;
     let name = name.relname;

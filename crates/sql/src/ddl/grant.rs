@@ -40,7 +40,6 @@ struct Kind {
     all: &'static str,
     public: &'static str,
     catalog: Oid,
-    oid_column: usize,
     owner_column: usize,
     acl_column: usize,
 }
@@ -50,7 +49,6 @@ const TABLE: Kind = Kind {
     all: "arwdDxt",
     public: "",
     catalog: pg_class::TABLE,
-    oid_column: pg_class::OID,
     owner_column: pg_class::RELOWNER,
     acl_column: pg_class::RELACL,
 };
@@ -60,7 +58,6 @@ const SCHEMA: Kind = Kind {
     all: "UC",
     public: "",
     catalog: pg_namespace::TABLE,
-    oid_column: pg_namespace::OID,
     owner_column: pg_namespace::NSPOWNER,
     acl_column: pg_namespace::NSPACL,
 };
@@ -69,7 +66,6 @@ const FUNCTION: Kind = Kind {
     all: "X",
     public: "X",
     catalog: pg_proc::TABLE,
-    oid_column: pg_proc::OID,
     owner_column: pg_proc::PROOWNER,
     acl_column: pg_proc::PROACL,
 };
@@ -78,7 +74,6 @@ const TYPE: Kind = Kind {
     all: "U",
     public: "U",
     catalog: pg_type::TABLE,
-    oid_column: pg_type::OID,
     owner_column: pg_type::TYPOWNER,
     acl_column: pg_type::TYPACL,
 };

@@ -45,7 +45,6 @@ pub struct KeySpec {
     pub descending: bool,
     pub nulls_first: Option<bool>,
     pub hash: bool,
-    pub location: i32,
 }
 
 impl KeySpec {
@@ -149,7 +148,6 @@ pub fn read_key(node: &Node) -> Result<KeySpec> {
             _ => None,
         },
         hash: false,
-        location: -1,
     })
 }
 

@@ -108,7 +108,7 @@ fn run(cx: &mut DdlContext<'_>, node: &Node, raw: &RawStatement) -> Result<Optio
             "CREATE DOMAIN".to_owned()
         }
         Node::CreateFunctionStmt(statement) => {
-            function::create(cx, statement, raw)?;
+            function::create(cx, statement)?;
             if statement.is_procedure { "CREATE PROCEDURE" } else { "CREATE FUNCTION" }.to_owned()
         }
         Node::AlterFunctionStmt(statement) => {

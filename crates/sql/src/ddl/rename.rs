@@ -17,7 +17,7 @@ use pg_query::protobuf::{self, Node, ObjectType, node::Node as NodeEnum};
 use super::context::DdlContext;
 use super::depend::Address;
 use super::names::{self, kind_name};
-use super::node::{inner, qualified, required, string, strings};
+use super::node::{inner, qualified, required, string};
 use super::{database, function, index, rows, text};
 
 /// The kind of object that the command tag names.
@@ -519,10 +519,7 @@ pub fn set_owner(cx: &mut DdlContext<'_>, statement: &protobuf::AlterOwnerStmt) 
             check_user_proc(&proc)?;
             change_proc(cx, proc.oid, |row| row[pg_proc::PROOWNER] = Datum::Oid(owner))
         }
-        _ => {
-            let _ = strings;
-            Err(Error::unsupported("changing the owner of this kind of object is"))
-        }
+        _ => Err(Error::unsupported("changing the owner of this kind of object is")),
     }
 }
 

@@ -4,7 +4,6 @@ use cairn_catalog::columns::*;
 use cairn_catalog::system_table::{array_of, blank_row, int2vector, oidvector, text_array_or_null};
 use cairn_catalog::{Catalog, CatalogWriter, Type, TypeRef};
 use cairn_exec::TxnResultExt;
-use cairn_types::oid::access_methods;
 use cairn_types::{Datum, Oid, Result, Text, types};
 
 /// Writes a row.
@@ -233,9 +232,4 @@ pub fn default_row(oid: Oid, relation: Oid, number: i16, expression: &str) -> Ve
     row[c::ADNUM] = Datum::Int2(number);
     row[c::ADBIN] = Datum::text(expression);
     row
-}
-
-/// Columns of an index as pg_attribute has them.
-pub fn index_method() -> Oid {
-    access_methods::BTREE
 }

@@ -22,8 +22,6 @@ use super::rows;
 struct Changes {
     restart: Option<i64>,
     restarts: bool,
-    /// `owned by`: table and column; `Some(None)` for NONE.
-    owner: Option<Option<(Arc<Relation>, i16)>>,
 }
 
 pub fn create(cx: &mut DdlContext<'_>, statement: &protobuf::CreateSeqStmt) -> Result<()> {
@@ -128,11 +126,10 @@ fn read_options(
                 };
                 let (oid, _) = cairn_analyze::resolve_type_name(name, &cx.analyze_context())?;
                 if !matches!(oid, types::INT2 | types::INT4 | types::INT8) {
-                    return Err(if old.is_some_and(|_| false) {
-                        err!(INVALID_PARAMETER_VALUE, "identity column type must be smallint, integer, or bigint")
-                    } else {
-                        err!(INVALID_PARAMETER_VALUE, "sequence type must be smallint, integer, or bigint")
-                    });
+                    return Err(err!(
+                        INVALID_PARAMETER_VALUE,
+                        "sequence type must be smallint, integer, or bigint"
+                    ));
                 }
                 // Bounds that were those of the old type follow the new one.
                 if let Some(old) = old {

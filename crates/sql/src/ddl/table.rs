@@ -11,7 +11,6 @@ use cairn_catalog::columns::*;
 use cairn_catalog::{
     ConstraintKind, Identity, IndexKeyColumn, Relation, RelationKind, TypeRef,
 };
-use cairn_types::oid::namespaces;
 use cairn_types::{Datum, Error, Oid, Result, Text, err, types};
 use pg_query::protobuf::{self, ConstrType, Node, OnCommitAction, node::Node as NodeEnum};
 
@@ -42,7 +41,6 @@ pub struct Column {
     pub default: Option<Default>,
     /// Options of `generated ... as identity (...)`.
     pub identity_options: Vec<Node>,
-    pub location: i32,
 }
 
 /// A table definition, read but not yet made.
@@ -84,7 +82,7 @@ pub fn create(cx: &mut DdlContext<'_>, statement: &protobuf::CreateStmt, orders:
     let mut definition = Definition::default();
     read_elements(cx, &statement.table_elts, &relname, &mut definition)?;
     for node in &statement.constraints {
-        read_table_constraint(node, &relname, &mut definition)?;
+        read_table_constraint(node, &mut definition)?;
     }
     apply_key_orders(&mut definition, orders);
     let oid = make(cx, namespace, &relname, persistence, options, definition)?;
@@ -176,7 +174,7 @@ fn read_elements(
     }
     for element in elements {
         if let NodeEnum::Constraint(_) = inner(element)? {
-            read_table_constraint(element, table, definition)?;
+            read_table_constraint(element, definition)?;
         }
     }
     Ok(())
@@ -242,7 +240,7 @@ pub fn read_column(
     };
     let mut spec = ColumnSpec::new(name.clone(), ty);
     spec.dimensions = type_name.array_bounds.len() as i32;
-    let mut result = Column { spec, default: None, identity_options: Vec::new(), location: column.location };
+    let mut result = Column { spec, default: None, identity_options: Vec::new() };
     if serial.is_some() {
         result.spec.not_null = true;
         // The sequence's oid is filled in when it is made.
@@ -305,7 +303,6 @@ pub fn read_column(
                 result.default = constraint.raw_expr.clone().map(Default::Generated);
             }
             ConstrType::ConstrCheck => {
-                refuse_not_enforced(constraint)?;
                 definition.checks.push(clause);
                 last = None;
             }
@@ -315,7 +312,6 @@ pub fn read_column(
                 last = Some(LastKey::Index);
             }
             ConstrType::ConstrForeign => {
-                refuse_not_enforced(constraint)?;
                 definition.foreign_keys.push((clause, vec![string_node(&name)]));
                 last = Some(LastKey::Foreign);
             }
@@ -325,7 +321,6 @@ pub fn read_column(
             | ConstrType::ConstrAttrImmediate => {
                 apply_attribute(definition, &last, constraint)?;
             }
-            ConstrType::ConstrAttrEnforced => {}
             _ => return Err(Error::unsupported("this column constraint is")),
         }
     }
@@ -345,12 +340,6 @@ pub fn read_column(
 enum LastKey {
     Index,
     Foreign,
-}
-
-fn refuse_not_enforced(constraint: &protobuf::Constraint) -> Result<()> {
-    // PostgreSQL 15 has no NOT ENFORCED; the grammar is newer.
-    let _ = constraint;
-    Ok(())
 }
 
 fn apply_attribute(
@@ -415,9 +404,8 @@ pub fn key_spec(constraint: &protobuf::Constraint) -> Result<IndexSpec> {
     })
 }
 
-pub fn read_table_constraint(node: &Node, table: &str, definition: &mut Definition) -> Result<()> {
+pub fn read_table_constraint(node: &Node, definition: &mut Definition) -> Result<()> {
     let NodeEnum::Constraint(constraint) = inner(node)? else { return Ok(()) };
-    let _ = table;
     match constraint.contype() {
         ConstrType::ConstrCheck => definition.checks.push((**constraint).clone()),
         ConstrType::ConstrPrimary | ConstrType::ConstrUnique => definition.indexes.push(key_spec(constraint)?),
@@ -585,14 +573,7 @@ pub fn make_defaults(cx: &mut DdlContext<'_>, table: Oid, columns: &[Column], fi
         let (stored, on) = match &column.default {
             None => continue,
             Some(Default::Serial { sequence }) => {
-                let call = format!("nextval('{sequence}'::regclass)");
-                let stored = match ty.oid {
-                    types::INT8 => call,
-                    // As an assignment from bigint would be.
-                    types::INT2 | types::INT4 => call,
-                    _ => call,
-                };
-                (stored, vec![Address::relation(*sequence)])
+                (format!("nextval('{sequence}'::regclass)"), vec![Address::relation(*sequence)])
             }
             Some(Default::Expression(node)) => {
                 let expr = text::default_expression(cx, node, name, ty)?;
@@ -675,7 +656,6 @@ fn read_like(cx: &mut DdlContext<'_>, like: &protobuf::TableLikeClause, definiti
         ));
     }
     let has = |bit: u32| like.options & bit != 0;
-    let moved = source.columns.iter().any(|column| column.dropped);
     for column in source.columns.iter().filter(|column| !column.dropped) {
         let mut spec = ColumnSpec::new(column.name.to_string(), column.ty);
         spec.not_null = column.not_null;
@@ -693,7 +673,7 @@ fn read_like(cx: &mut DdlContext<'_>, like: &protobuf::TableLikeClause, definiti
                 identity_options = sequence_options(&info);
             }
         }
-        definition.columns.push(Column { spec, default, identity_options, location: -1 });
+        definition.columns.push(Column { spec, default, identity_options });
     }
     if has(LIKE_CONSTRAINTS) {
         for constraint in source.constraints.iter().filter(|c| c.kind == ConstraintKind::Check) {
@@ -707,7 +687,6 @@ fn read_like(cx: &mut DdlContext<'_>, like: &protobuf::TableLikeClause, definiti
             definition.indexes.push(like_index(&source, index)?);
         }
     }
-    let _ = moved;
     definition.likes.push((source, like.options));
     Ok(())
 }
@@ -803,9 +782,4 @@ fn copy_comments(cx: &mut DdlContext<'_>, table: Oid, likes: &[(Arc<Relation>, u
         }
     }
     Ok(())
-}
-
-/// Whether new tables may be made in a schema by name alone; `public` unless the path says otherwise.
-pub fn default_namespace() -> Oid {
-    namespaces::PUBLIC
 }

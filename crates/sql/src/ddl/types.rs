@@ -1,7 +1,5 @@
 //! Types of users: enums, composite types, domains.
 
-use cairn_analyze::ExprKind;
-use cairn_analyze::query::Expr;
 use cairn_catalog::columns::*;
 use cairn_catalog::system_table::blank_row;
 use cairn_catalog::{EnumLabel, RelationKind, RowExt, Type, TypeKind};
@@ -318,8 +316,6 @@ fn add_domain_check(
     };
     let oid = cx.new_oid()?;
     let on: Vec<Address> = depend::of_expression(&expr, 0, &cx.catalog);
-    let _: &Expr = &expr;
-    let _ = ExprKind::DomainCheck;
     cx.change(|writer| {
         let row = super::constraint::Row {
             oid,
