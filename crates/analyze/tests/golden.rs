@@ -1,5 +1,7 @@
 //! What statements return and how wrong ones are refused, against PostgreSQL 15 (`golden/regenerate.py` asks it again).
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
 mod support;
 
 use std::cell::RefCell;

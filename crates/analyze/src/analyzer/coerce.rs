@@ -105,6 +105,7 @@ impl Analyzer<'_> {
     }
 
     /// Coerces to a type with its modifier, or fails with `Ok(None)` if there is no way.
+    #[expect(clippy::too_many_arguments, reason = "the coercion's whole situation")]
     pub(crate) fn coerce_to_target(
         &mut self,
         expr: Expr,
@@ -133,6 +134,7 @@ impl Analyzer<'_> {
         self.coerce_typmod(expr, target, typmod, context, form, location).map(Some)
     }
 
+    #[expect(clippy::too_many_arguments, reason = "the coercion's whole situation")]
     /// Coerces to a type that [`Self::can_coerce`] has allowed. The modifier matters only to the conversion itself;
     /// the length coercion is [`Self::coerce_typmod`].
     pub(crate) fn coerce_type(

@@ -125,7 +125,7 @@ impl Analyzer<'_> {
         }
         let state = &mut self.levels_mut()[level].ctes[index];
         state.cte.columns = columns;
-        state.cte.query = Box::new(query);
+        *state.cte.query = query;
         state.progress = CteProgress::Done;
         Ok(())
     }

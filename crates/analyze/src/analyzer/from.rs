@@ -24,9 +24,9 @@ struct FromItem {
 
 impl Analyzer<'_> {
     /// Analyzes a FROM list into the level's scope; gives the join tree.
-    pub(crate) fn from_clause(&mut self, items: &[Node]) -> Result<Vec<JoinTree>> {
+    pub(crate) fn analyze_from(&mut self, items: &[Node]) -> Result<Vec<JoinTree>> {
         // For the items to the right, names are there only LATERALly until FROM is done.
-        let trees = self.from_clause_beside(items)?;
+        let trees = self.analyze_from_beside(items)?;
         for name in &mut self.level().namespace {
             name.lateral_only = false;
             name.lateral_ok = true;
@@ -35,10 +35,10 @@ impl Analyzer<'_> {
     }
 
     /// [`Self::from_clause`] beside items that are in scope already and keep what LATERAL may see of them.
-    pub(crate) fn from_clause_beside(&mut self, items: &[Node]) -> Result<Vec<JoinTree>> {
+    pub(crate) fn analyze_from_beside(&mut self, items: &[Node]) -> Result<Vec<JoinTree>> {
         let mut trees = Vec::with_capacity(items.len());
         for node in items {
-            let item = self.from_item(inner(node)?)?;
+            let item = self.analyze_from_item(inner(node)?)?;
             self.check_conflicts(&item.namespace)?;
             for name in item.namespace {
                 self.level().namespace.push(NamespaceItem { lateral_only: true, lateral_ok: true, ..name });
@@ -82,7 +82,7 @@ impl Analyzer<'_> {
         Ok(())
     }
 
-    fn from_item(&mut self, node: &NodeEnum) -> Result<FromItem> {
+    fn analyze_from_item(&mut self, node: &NodeEnum) -> Result<FromItem> {
         self.enter()?;
         let result = stacker::maybe_grow(256 << 10, 4 << 20, || match node {
             NodeEnum::RangeVar(range) => self.range_var(range),
@@ -198,7 +198,7 @@ impl Analyzer<'_> {
     }
 
     fn table_sample(&mut self, sample: &protobuf::RangeTableSample) -> Result<FromItem> {
-        let item = self.from_item(inner_box(&sample.relation)?)?;
+        let item = self.analyze_from_item(inner_box(&sample.relation)?)?;
         let JoinTree::Range(index) = item.tree else {
             return Err(Error::internal("TABLESAMPLE of a join"));
         };
@@ -439,7 +439,7 @@ impl Analyzer<'_> {
                             .lookup
                             .proc(function.function)
                             .ok()
-                            .and_then(|proc| only_output_name(&proc))
+                            .and_then(|proc| only_output_name(proc))
                             .unwrap_or(name),
                         _ => name,
                     },
@@ -449,7 +449,7 @@ impl Analyzer<'_> {
                         .lookup
                         .proc(function.function)
                         .ok()
-                        .and_then(|proc| only_output_name(&proc))
+                        .and_then(|proc| only_output_name(proc))
                         .unwrap_or(column_name),
                     _ => column_name,
                 };
@@ -513,7 +513,7 @@ impl Analyzer<'_> {
         let scope_before = self.level_ref().namespace.len();
         let outer = |side: bool| usize::from(side);
         self.level().outer_join_depth += outer(matches!(kind, JoinKind::Right | JoinKind::Full));
-        let left = self.from_item(inner_box(&join.larg)?);
+        let left = self.analyze_from_item(inner_box(&join.larg)?);
         self.level().outer_join_depth -= outer(matches!(kind, JoinKind::Right | JoinKind::Full));
         let left = left?;
         // The right side sees the left one LATERALly, legally so only for an inner or left join.
@@ -522,7 +522,7 @@ impl Analyzer<'_> {
             self.level().namespace.push(NamespaceItem { lateral_only: true, lateral_ok, ..item.clone() });
         }
         self.level().outer_join_depth += outer(matches!(kind, JoinKind::Left | JoinKind::Full));
-        let right = self.from_item(inner_box(&join.rarg)?);
+        let right = self.analyze_from_item(inner_box(&join.rarg)?);
         self.level().outer_join_depth -= outer(matches!(kind, JoinKind::Left | JoinKind::Full));
         let right = right?;
         self.level().namespace.truncate(scope_before);

@@ -234,9 +234,10 @@ pub fn coercion_expression(
 
 /// The clause that an expression stands in; it decides whether aggregates, window functions, set-returning functions
 /// and subqueries are welcome, and how errors name the place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ExprKind {
     /// Anything goes that makes sense nowhere in particular: standalone expressions.
+    #[default]
     Other,
     JoinOn,
     JoinUsing,

@@ -42,12 +42,6 @@ pub(crate) struct Level {
     pub is_sublink: bool,
 }
 
-impl Default for ExprKind {
-    fn default() -> Self {
-        ExprKind::Other
-    }
-}
-
 /// A WITH query and what is known of it so far.
 pub(crate) struct CteState {
     pub cte: Cte,
@@ -225,16 +219,14 @@ impl<'a> Analyzer<'a> {
             && resolver.on_conflict() != NameConflict::UseVariable
         {
             match (&found, resolver.on_conflict()) {
-                (Ok(_), NameConflict::Error) => {
-                    if self.variable(&parts, location)?.is_some() {
-                        return Err(err!(
-                            AMBIGUOUS_COLUMN,
-                            "column reference \"{}\" is ambiguous",
-                            parts.join(".")
-                        )
-                        .detail("It could refer to either a PL/pgSQL variable or a table column.")
-                        .at(location));
-                    }
+                (Ok(_), NameConflict::Error) if self.variable(&parts, location)?.is_some() => {
+                    return Err(err!(
+                        AMBIGUOUS_COLUMN,
+                        "column reference \"{}\" is ambiguous",
+                        parts.join(".")
+                    )
+                    .detail("It could refer to either a PL/pgSQL variable or a table column.")
+                    .at(location));
                 }
                 (Err(_), _) => {
                     if let Some(variable) = self.variable(&parts, location)? {
@@ -756,7 +748,7 @@ impl<'a> Analyzer<'a> {
             ),
             Expr::Function(call) => {
                 let proc = self.lookup.proc(call.function).ok()?;
-                self.function_result_columns(&proc, call.ty.oid, &call.args)
+                self.function_result_columns(proc, call.ty.oid, &call.args)
             }
             Expr::SubLink(link) => match link.kind {
                 SubLinkKind::Expr => {
@@ -796,7 +788,7 @@ impl<'a> Analyzer<'a> {
                     }
                     Expr::Function(call) => {
                         let proc = self.lookup.proc(call.function).ok()?;
-                        self.function_result_columns(&proc, call.ty.oid, &call.args)
+                        self.function_result_columns(proc, call.ty.oid, &call.args)
                     }
                     _ => None,
                 }
@@ -843,7 +835,7 @@ impl<'a> Analyzer<'a> {
                     }
                     let distance = edit_distance(&found.name, column);
                     let allowed = found.name.chars().count().max(column.chars().count()) / 2;
-                    if distance > allowed.max(0) || distance == 0 && penalty == 0 {
+                    if distance > allowed || distance == 0 && penalty == 0 {
                         continue;
                     }
                     let distance = distance + penalty;

@@ -103,7 +103,7 @@ impl Analyzer<'_> {
                 .at(into.rel.as_ref().map_or(-1, |rel| rel.location)));
         }
         self.note_window_definitions(&select.window_clause)?;
-        query.from = self.from_clause(&select.from_clause)?;
+        query.from = self.analyze_from(&select.from_clause)?;
         query.targets = self.target_list(&select.target_list, ExprKind::SelectTarget)?;
         if let Some(filter) = &select.where_clause {
             query.filter = Some(self.condition(filter, ExprKind::Where, "WHERE")?);

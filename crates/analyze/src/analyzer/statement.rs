@@ -20,7 +20,7 @@ impl Analyzer<'_> {
         match node {
             NodeEnum::SelectStmt(select) => {
                 if let Some(into) = leftmost_into(select) {
-                    return self.select_into(select, into.clone());
+                    return self.select_into(select, Box::new(into.clone()));
                 }
                 self.top_query(node).map(|query| Statement::Query(Box::new(query)))
             }
@@ -139,7 +139,7 @@ impl Analyzer<'_> {
     }
 }
 
-fn leftmost_into(select: &protobuf::SelectStmt) -> Option<&Box<protobuf::IntoClause>> {
+fn leftmost_into(select: &protobuf::SelectStmt) -> Option<&protobuf::IntoClause> {
     let mut select = select;
     loop {
         if let Some(into) = &select.into_clause {

@@ -83,7 +83,7 @@ impl Analyzer<'_> {
                 item.lateral_ok = false;
             }
         }
-        let trees = self.from_clause_beside(nodes);
+        let trees = self.analyze_from_beside(nodes);
         for item in &mut self.level().namespace {
             item.lateral_only = false;
             item.lateral_ok = true;

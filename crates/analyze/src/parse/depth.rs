@@ -18,6 +18,7 @@ pub fn depth_bound(source: &str) -> usize {
     let mut sum = 0usize;
     let mut deepest = 0usize;
     for token in Lexer::new(source) {
+        let nested = chains.len() > 1;
         let chain = chains.last_mut();
         match token.kind {
             TokenKind::Punctuation => match source.as_bytes()[token.start] {
@@ -25,11 +26,7 @@ pub fn depth_bound(source: &str) -> usize {
                     sum += 1;
                     chains.push(1);
                 }
-                b')' | b']' => {
-                    if chains.len() > 1 {
-                        sum -= chains.pop().unwrap_or(0);
-                    }
-                }
+                b')' | b']' if nested => sum -= chains.pop().unwrap_or(0),
                 b',' | b';' => reset(chain, &mut sum),
                 b':' => bump(chain, &mut sum),
                 _ => {}

@@ -118,7 +118,7 @@ pub fn shape(source: &str) -> Option<Shape> {
                         (Some(_), _) => next.is_none_or(|next| !binds_tighter(source, &next)),
                         (None, _) => previous == Previous::BeforeExpression,
                     }
-                    && !(token.kind == TokenKind::String && must_stay(source, next, &mut tokens.clone()));
+                    && (token.kind != TokenKind::String || !must_stay(source, next, &mut tokens.clone()));
                 if replaceable {
                     let negative = pending_sign.is_some() && token.kind != TokenKind::String;
                     let start = match pending_sign {

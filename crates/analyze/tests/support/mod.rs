@@ -144,7 +144,7 @@ fn table(name: &str, oid: Oid, kind: RelationKind, columns: &[(&str, Oid, i32)])
         kind,
         persistence: Persistence::Permanent,
         row_type: oid + 1,
-        storage: oid.into(),
+        storage: oid,
         columns: columns
             .iter()
             .enumerate()
