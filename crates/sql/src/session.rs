@@ -26,7 +26,7 @@ use crate::instance::Instance;
 use crate::portal::{Portal, State, Stored};
 use crate::run::tag;
 use crate::settings::{REPORTED, Source};
-use crate::shapes::ShapeCache;
+use crate::shapes::{Cached, ShapeCache};
 use crate::statement::{Compiled, Kind};
 use crate::transaction::Phase;
 use crate::utility::{self, Invocation, Outcome};
@@ -240,9 +240,12 @@ impl Session {
             core.close(&portal)?;
         }
         if core.phase() != Phase::Failed {
-            if let Some(mut cached) = self.shapes.get(&core, text)? {
-                core.start_implicit();
-                return self.run_compiled(cached.compiled, cached.params, &mut cached.compile, true, client);
+            core.start_implicit();
+            if let Some(cached) = self.shapes.get(&core, text)? {
+                let (compiled, params) = (Rc::clone(&cached.compiled), Arc::clone(&cached.params));
+                return self
+                    .run_compiled(compiled, params, &mut || cached.recompile(&core), true, client)
+                    .map_err(Cached::without_position);
             }
         }
         let statements = cairn_analyze::parse(text)?;

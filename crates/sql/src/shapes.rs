@@ -1,26 +1,121 @@
 //! Plans of simple queries, kept by the shape of their text.
+//!
+//! Clients of the simple protocol write values into the text, so that every text is new. Its shape
+//! ([`cairn_analyze::parse::shape`]) is not: the literals have become parameters. What is kept here is a shape's
+//! compiled statement; a text that has one skips parser, analyzer and planner.
+//!
+//! Where anything about a shape goes wrong, the statement takes the long way, which also makes the better error message.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use cairn_types::{Datum, Result};
+use cairn_analyze::parse::shape::{LiteralClass, Shape, shape};
+use cairn_analyze::{Parameters, RawStatement};
+use cairn_types::{Datum, Error, Oid, Result, io};
 
 use crate::core::Core;
 use crate::statement::Compiled;
 
-/// Statements of the simple protocol that have been seen before.
+/// More shapes than this are forgotten all at once.
+const SHAPES_MAX: usize = 2000;
+
+/// Statements of the simple protocol that have been seen before; `None`: a shape that is of no use.
 #[derive(Default)]
-pub struct ShapeCache;
+pub struct ShapeCache(HashMap<String, Option<Rc<Entry>>>);
+
+struct Entry {
+    raw: Arc<RawStatement>,
+    /// Types of the literals where the text says them, of the places where they stand else.
+    types: RefCell<Vec<Oid>>,
+    given: Vec<Oid>,
+    compiled: RefCell<Rc<Compiled>>,
+}
+
+impl Entry {
+    fn new(core: &Core, shape: &Shape) -> Option<Self> {
+        let mut statements = cairn_analyze::parse(shape.text()).ok()?;
+        let raw = Arc::new(statements.pop().filter(|_| statements.is_empty())?);
+        let given = shape.parameter_types();
+        let types = RefCell::new(given.clone());
+        let compiled = Rc::new(Compiled::new(core, &raw, Parameters::Infer(&types)).ok()?);
+        compiled.plan()?;
+        Some(Entry { raw, types, given, compiled: RefCell::new(compiled) })
+    }
+
+    /// The statement for the catalog as it is.
+    fn compiled(&self, core: &Core) -> Result<Rc<Compiled>> {
+        let kept = Rc::clone(&self.compiled.borrow());
+        if kept.is_current(core)? {
+            return Ok(kept);
+        }
+        let types = RefCell::new(self.given.clone());
+        let fresh = Rc::new(Compiled::new(core, &self.raw, Parameters::Infer(&types))?);
+        *self.types.borrow_mut() = types.into_inner();
+        *self.compiled.borrow_mut() = Rc::clone(&fresh);
+        Ok(fresh)
+    }
+
+    /// The literals' values in the types that the statement gives them.
+    fn params(&self, core: &Core, shape: &Shape) -> Result<Arc<[Datum]>> {
+        let types = self.types.borrow();
+        let mut params = Vec::with_capacity(shape.literals.len());
+        for (literal, ty) in shape.literals.iter().zip(types.iter()) {
+            params.push(match (&literal.value, literal.class) {
+                (Datum::Text(text), LiteralClass::Unknown) => io::input(text, *ty, -1, core)
+                    .map_err(|error| error.at(i32::try_from(literal.position).unwrap_or(-1)))?,
+                (value, _) => value.clone(),
+            });
+        }
+        Ok(params.into())
+    }
+}
 
 /// A statement from the cache with the values that its text carries.
 pub struct Cached {
     pub compiled: Rc<Compiled>,
     pub params: Arc<[Datum]>,
-    pub compile: Box<dyn FnMut() -> Result<Rc<Compiled>>>,
+    entry: Rc<Entry>,
+}
+
+impl Cached {
+    /// Makes the statement anew after a change of the catalog.
+    pub fn recompile(&self, core: &Core) -> Result<Rc<Compiled>> {
+        self.entry.compiled(core)
+    }
+
+    /// Positions inside the shape's text mean nothing to the client.
+    pub fn without_position(mut error: Error) -> Error {
+        if error.report().internal_query.is_none() {
+            error.report_mut().location = None;
+        }
+        error
+    }
 }
 
 impl ShapeCache {
-    pub fn get(&mut self, _core: &Rc<Core>, _text: &str) -> Result<Option<Cached>> {
-        Ok(None)
+    /// The statement ready to run; `None` sends it the long way.
+    pub fn get(&mut self, core: &Core, text: &str) -> Result<Option<Cached>> {
+        let Some(shape) = shape(text) else { return Ok(None) };
+        let entry = match self.0.get(shape.key()) {
+            Some(entry) => entry.clone(),
+            None => {
+                let entry = Entry::new(core, &shape).map(Rc::new);
+                if self.0.len() >= SHAPES_MAX {
+                    self.0.clear();
+                }
+                self.0.insert(shape.key().to_owned(), entry.clone());
+                entry
+            }
+        };
+        let Some(entry) = entry else { return Ok(None) };
+        // The table may be gone: the long way says so, with the position.
+        let Ok(compiled) = entry.compiled(core) else {
+            self.0.remove(shape.key());
+            return Ok(None);
+        };
+        let params = entry.params(core, &shape)?;
+        Ok(Some(Cached { compiled, params, entry }))
     }
 }
