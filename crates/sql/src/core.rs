@@ -18,6 +18,7 @@ use cairn_types::{
 };
 
 use crate::clock;
+use crate::ddl::OnCommit;
 use crate::instance::{Instance, OpenDatabase, SessionEntry};
 use crate::portal::Portals;
 use crate::session::PreparedStatements;
@@ -52,6 +53,8 @@ pub struct Core {
     pub(crate) snapshots: RefCell<Vec<Snapshot>>,
     /// How many functions run around a procedure that would commit; see `atomic_depth_allows_commit`.
     pub(crate) atomic_depth: Cell<u32>,
+    /// ON COMMIT actions of temporary tables.
+    pub(crate) on_commit: RefCell<Vec<(Oid, OnCommit)>>,
     transaction_time_us: Cell<i64>,
     statement_time_us: Cell<i64>,
     notices: RefCell<Vec<Error>>,
@@ -71,8 +74,8 @@ pub struct User {
 struct CatalogState {
     /// The committed picture of this generation.
     committed: Option<(u64, Arc<Catalog>)>,
-    /// The transaction's own, once it has changed something.
-    own: Option<Arc<Catalog>>,
+    /// The transaction's own, once it has changed something, and the generation that it includes.
+    own: Option<(u64, Arc<Catalog>)>,
 }
 
 struct PathState {
@@ -160,6 +163,7 @@ impl Core {
             constraints: TransactionConstraints::new(),
             snapshots: RefCell::default(),
             atomic_depth: Cell::new(0),
+            on_commit: RefCell::default(),
             transaction_time_us: Cell::new(clock::now_us()),
             statement_time_us: Cell::new(clock::now_us()),
             notices: RefCell::default(),
@@ -362,8 +366,15 @@ impl Core {
     /// The picture that a statement of this session sees now: the newest committed one, or the transaction's own.
     pub fn catalog(&self) -> Result<Arc<Catalog>> {
         let mut state = self.catalog.borrow_mut();
-        if let Some(own) = &state.own {
-            return Ok(Arc::clone(own));
+        if let Some((generation, own)) = &state.own {
+            let newest = self.database.catalogs.generation();
+            if *generation == newest || self.read_past.get() {
+                return Ok(Arc::clone(own));
+            }
+            // Others have changed the catalog meanwhile: look at all of it again.
+            let own = self.load_newest_catalog()?;
+            state.own = Some((newest, Arc::clone(&own)));
+            return Ok(own);
         }
         if let Some((generation, catalog)) = &state.committed {
             if *generation == self.database.catalogs.generation() {
@@ -378,15 +389,22 @@ impl Core {
 
     /// After a statement has written catalog rows: the picture with its changes, for the rest of the transaction.
     pub fn set_own_catalog(&self, catalog: Arc<Catalog>) {
-        self.catalog.borrow_mut().own = Some(catalog);
+        let generation = self.database.catalogs.generation();
+        let mut state = self.catalog.borrow_mut();
+        // What was made from an older picture stays one, so that the next look sees the difference.
+        let generation = state.own.as_ref().map_or_else(
+            || state.committed.as_ref().map_or(generation, |(generation, _)| *generation),
+            |(generation, _)| *generation,
+        );
+        state.own = Some((generation, catalog));
     }
 
-    pub(crate) fn own_catalog(&self) -> Option<Arc<Catalog>> {
+    pub(crate) fn own_catalog(&self) -> Option<(u64, Arc<Catalog>)> {
         self.catalog.borrow().own.clone()
     }
 
     /// Back to what a savepoint saw, or to the committed picture.
-    pub(crate) fn restore_own_catalog(&self, catalog: Option<Arc<Catalog>>) {
+    pub(crate) fn restore_own_catalog(&self, catalog: Option<(u64, Arc<Catalog>)>) {
         self.catalog.borrow_mut().own = catalog;
     }
 

@@ -1,15 +1,230 @@
-//! Data definition: hands statements to `ddl`.
+//! Data definition: the session as `ddl` sees it, and the life of temporary objects.
 
-use cairn_analyze::query::Statement;
-use cairn_types::{Error, Result};
+use std::sync::Arc;
+
+use cairn_analyze::Parameters;
+use cairn_analyze::query::{Query, Statement};
+use cairn_catalog::{Catalog, Proc, SearchPath};
+use cairn_exec::{Plan, TxnResultExt};
+use cairn_txn::{CommandId, Snapshot, Timestamp, Transaction};
+use cairn_types::{Env, Error, Oid, Result};
 
 use crate::core::Core;
+use crate::ddl::{self, DdlContext, DdlHost, OnCommit, RowSink};
 use crate::utility::{Invocation, Outcome};
 
-pub fn run(_invocation: &Invocation<'_>, _statement: &Statement) -> Result<Outcome> {
-    Err(Error::unsupported("data definition is"))
+/// Everything committed, and everything that the transaction itself has written.
+const NEWEST: Snapshot = Snapshot { read_time: Timestamp::MAX, command: CommandId::MAX };
+
+/// Runs a DDL statement.
+pub fn run(invocation: &Invocation<'_>, statement: &Statement) -> Result<Outcome> {
+    let core = invocation.core;
+    let tag = crate::tags::of(&invocation.raw.node);
+    core.start_implicit();
+    let transaction = core.ensure_transaction()?;
+    if core.block.borrow().read_only {
+        return Err(crate::run::read_only_error(tag));
+    }
+    let host = Definition { core, in_block: invocation.in_block || !invocation.top_level };
+    let done = with_context(&host, &transaction, |cx| match statement {
+        Statement::CreateTableAs { node, query } => ddl::create_table_as(cx, node, query).map(Some),
+        _ => ddl::execute(cx, invocation.raw),
+    })?;
+    // The command may have changed what this session itself goes by.
+    let tag = done.ok_or_else(|| Error::unsupported(format!("{tag} is")))?;
+    transaction.advance_command();
+    Ok(Outcome::tag(tag))
 }
 
-pub fn drop_temporary_objects(_core: &Core) -> Result<()> {
+fn with_context<R>(
+    host: &Definition<'_>,
+    transaction: &Arc<dyn Transaction>,
+    work: impl FnOnce(&mut DdlContext<'_>) -> Result<R>,
+) -> Result<R> {
+    let core = host.core;
+    let mut cx = DdlContext {
+        txn: transaction,
+        store: &core.database.store,
+        catalog: core.catalog()?,
+        search_path: (*core.search_path()?).clone(),
+        env: core,
+        host,
+        shared: Some(Arc::clone(core.instance.shared())),
+        user: core.user().oid,
+        lock_timeout: core.hot(|hot| hot.lock_timeout),
+    };
+    work(&mut cx)
+}
+
+/// The session around one DDL statement.
+struct Definition<'a> {
+    core: &'a Core,
+    in_block: bool,
+}
+
+impl Definition<'_> {
+    fn run_plan(&self, catalog: &Arc<Catalog>, query: &Query, sink: RowSink<'_>) -> Result<()> {
+        let plan: Arc<Plan> = Arc::new(crate::statement::plan_query(self.core, catalog, query, false)?);
+        let transaction = self.core.transaction()?;
+        transaction.advance_command();
+        let mut more = true;
+        self.core.run_plan(&plan, Arc::from([]), &mut |row| {
+            if more {
+                more = sink(row.to_vec())?;
+            }
+            Ok(())
+        })?;
+        Ok(())
+    }
+}
+
+impl DdlHost for Definition<'_> {
+    fn select(&self, catalog: &Arc<Catalog>, text: &str, sink: RowSink<'_>) -> Result<()> {
+        let raw = cairn_analyze::parse(text)?.pop().ok_or_else(|| Error::internal("an empty query in DDL"))?;
+        let path = SearchPath::pg_catalog();
+        let context = cairn_analyze::AnalyzeContext {
+            catalog,
+            search_path: &path,
+            env: self.core,
+            parameters: Parameters::None,
+        };
+        match cairn_analyze::analyze(&raw, &context)? {
+            Statement::Query(query) => self.run_plan(catalog, &query, sink),
+            _ => Err(Error::internal("DDL runs queries only")),
+        }
+    }
+
+    fn run_query(&self, catalog: &Arc<Catalog>, query: &Query, sink: RowSink<'_>) -> Result<()> {
+        self.run_plan(catalog, query, sink)
+    }
+
+    fn refresh_catalog(&self, _seen: &Arc<Catalog>) -> Result<Arc<Catalog>> {
+        self.core.catalog()
+    }
+
+    fn set_catalog(&self, catalog: &Arc<Catalog>) {
+        self.core.set_own_catalog(Arc::clone(catalog));
+    }
+
+    fn set_temporary_namespace(&self, oid: Oid) {
+        self.core.set_temporary_namespace(Some(oid));
+    }
+
+    fn on_commit(&self, table: Oid, action: OnCommit) {
+        self.core.on_commit.borrow_mut().push((table, action));
+    }
+
+    fn in_transaction_block(&self) -> bool {
+        self.in_block
+    }
+
+    fn check_function(&self, _catalog: &Arc<Catalog>, proc: &Arc<Proc>) -> Result<()> {
+        if self.core.show("check_function_bodies").as_deref() == Some("off") {
+            return Ok(());
+        }
+        self.core.check_function(proc)
+    }
+
+    fn password_verifier(&self, password: &str) -> Result<String> {
+        if password.starts_with("SCRAM-SHA-256$") {
+            return Ok(password.to_owned());
+        }
+        crate::password::scram_verifier(password)
+    }
+
+    fn terminate_sessions_of(&self, database: &str) -> Result<()> {
+        let own = self.core.backend_pid();
+        let others = || {
+            self.core
+                .instance
+                .sessions()
+                .into_iter()
+                .filter(|entry| entry.database.name == database && entry.handle.pid != own)
+        };
+        // PostgreSQL waits five seconds as well.
+        for _ in 0..500 {
+            let mut any = false;
+            for entry in others() {
+                entry.terminate();
+                any = true;
+            }
+            if !any {
+                return Ok(());
+            }
+            self.core.sleep(0.01)?;
+        }
+        Ok(())
+    }
+}
+
+impl Core {
+    /// The picture after what this transaction and others have done, for one that has changed the catalog itself.
+    pub(crate) fn load_newest_catalog(&self) -> Result<Arc<Catalog>> {
+        let transaction = self.transaction()?;
+        let catalog = Catalog::load(&*transaction, &NEWEST).sql()?;
+        Ok(Arc::new(catalog.with_shared(Some(Arc::clone(self.instance.shared()) as _))))
+    }
+
+    /// ON COMMIT of temporary tables. Tables that are gone are forgotten.
+    pub(crate) fn run_on_commit(&self) -> Result<()> {
+        if self.on_commit.borrow().is_empty() || self.transaction_if_begun().is_none() {
+            return Ok(());
+        }
+        let catalog = self.catalog()?;
+        self.on_commit.borrow_mut().retain(|(table, _)| catalog.relation(*table).is_some());
+        let actions = self.on_commit.borrow().clone();
+        let transaction = self.transaction()?;
+        if !transaction.has_writes() {
+            return Ok(());
+        }
+        for (table, action) in actions {
+            let Some(relation) = catalog.relation(table) else { continue };
+            let host = Definition { core: self, in_block: true };
+            let name = cairn_types::quote::quote_qualified(&catalog.namespace_name(relation.namespace), &relation.name);
+            match action {
+                OnCommit::DeleteRows => {
+                    with_context(&host, &transaction, |cx| ddl::truncate_tables(cx, &[table]))?;
+                }
+                OnCommit::Drop => self.run_definition(&host, &transaction, &format!("drop table {name} cascade"))?,
+            }
+        }
+        Ok(())
+    }
+
+    fn run_definition(
+        &self,
+        host: &Definition<'_>,
+        transaction: &Arc<dyn Transaction>,
+        text: &str,
+    ) -> Result<()> {
+        for raw in cairn_analyze::parse(text)? {
+            with_context(host, transaction, |cx| ddl::execute(cx, &raw))?;
+        }
+        Ok(())
+    }
+}
+
+/// Drops everything in the session's temporary schema.
+pub fn drop_temporary_objects(core: &Core) -> Result<()> {
+    let Some(namespace) = core.temporary_namespace() else { return Ok(()) };
+    core.start_implicit();
+    let transaction = core.ensure_transaction()?;
+    let catalog = core.catalog()?;
+    if catalog.namespace(namespace).is_none() {
+        core.set_temporary_namespace(None);
+        return Ok(());
+    }
+    let host = Definition { core, in_block: true };
+    let schema = cairn_types::quote::quote_identifier(&catalog.namespace_name(namespace));
+    // Cascades are no news to somebody who leaves.
+    let notices = core.take_notices();
+    core.run_definition(&host, &transaction, &format!("drop schema {schema} cascade"))?;
+    core.take_notices();
+    for notice in notices {
+        core.notice(notice);
+    }
+    core.set_temporary_namespace(None);
+    core.on_commit.borrow_mut().clear();
     Ok(())
 }
+

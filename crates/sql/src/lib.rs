@@ -27,6 +27,7 @@ pub mod settings;
 mod shapes;
 mod statement;
 pub mod system_functions;
+mod tags;
 mod temporary;
 mod transaction;
 mod utility;

@@ -416,6 +416,36 @@ impl Core {
         Ok(routine)
     }
 
+    /// CREATE FUNCTION: whether the body can be read at all.
+    pub(crate) fn check_function(&self, proc: &Arc<Proc>) -> Result<()> {
+        let info = CallInfo {
+            arg_types: &proc.arg_types,
+            result_type: proc.return_type,
+            collation: 0,
+            columns: &[],
+            variadic: false,
+        };
+        let polymorphic = proc.arg_types.iter().any(|oid| {
+            self.catalog().is_ok_and(|catalog| {
+                catalog.type_by_oid(*oid).is_some_and(|ty| ty.kind == TypeKind::Pseudo)
+            })
+        });
+        match proc.language {
+            languages::SQL => {
+                let function = self.sql_function(proc, &proc.arg_types)?;
+                for statement in &function.statements {
+                    // Polymorphic bodies are checked when they are called.
+                    if !polymorphic {
+                        Compiled::new(self, &statement.raw, Parameters::Resolver(&function.arguments))?;
+                    }
+                }
+                Ok(())
+            }
+            languages::PLPGSQL => self.compile_plpgsql(proc, &info).map(|_| ()),
+            _ => Ok(()),
+        }
+    }
+
     fn compile_plpgsql(&self, proc: &Arc<Proc>, info: &CallInfo<'_>) -> Result<plpgsql::interpreter::Routine> {
         use plpgsql::interpreter::{Returns, Routine};
         let declared = all_types(proc);

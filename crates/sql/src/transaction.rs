@@ -51,7 +51,7 @@ struct Savepoint {
     name: String,
     id: SavepointId,
     settings: Mark,
-    catalog: Option<Arc<Catalog>>,
+    catalog: Option<(u64, Arc<Catalog>)>,
     constraints: ConstraintMark,
 }
 
@@ -159,6 +159,7 @@ impl Core {
         self.portals_at_commit()?;
         if self.transaction_if_begun().is_some() {
             crate::run::before_commit(self)?;
+            self.run_on_commit()?;
         }
         Ok(())
     }

@@ -90,7 +90,7 @@ pub trait Spi {
 pub struct Subtransaction {
     pub id: cairn_txn::SavepointId,
     pub(crate) settings: crate::settings::Mark,
-    pub(crate) catalog: Option<Arc<cairn_catalog::Catalog>>,
+    pub(crate) catalog: Option<(u64, Arc<cairn_catalog::Catalog>)>,
     pub(crate) constraints: cairn_exec::dml::ConstraintMark,
 }
 
