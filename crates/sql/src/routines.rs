@@ -526,8 +526,10 @@ impl FunctionRunner for Core {
         Ok(Rows::boxed(rows))
     }
 
-    fn system_rows(&self, _: &ExecContext<'_>, _: Oid) -> Result<Option<Vec<Arc<[Datum]>>>> {
-        Ok(None)
+    fn system_rows(&self, _: &ExecContext<'_>, relation: Oid) -> Result<Option<Vec<Arc<[Datum]>>>> {
+        use cairn_catalog::SharedCatalogs;
+        let shared = cairn_catalog::system_table::system_table(relation).is_some_and(|table| table.shared);
+        Ok(shared.then(|| self.instance.shared().rows(relation)))
     }
 
     fn cursor_position(&self, cursor: &str, table: Oid) -> Result<Option<Vec<u8>>> {

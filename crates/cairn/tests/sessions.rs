@@ -1,0 +1,208 @@
+//! Sessions over the wire, with a client library that uses the extended protocol: transactions, portals, COPY, settings,
+//! cancelling, and what happens to others when something goes wrong.
+
+use std::io::{Read, Write};
+use std::path::Path;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use cairn_testkit::Server;
+use postgres::error::SqlState;
+use postgres::fallible_iterator::FallibleIterator;
+use postgres::{Client, IsolationLevel, NoTls};
+
+fn server() -> &'static Server {
+    static SERVER: OnceLock<Server> = OnceLock::new();
+    SERVER.get_or_init(|| Server::cairn(Path::new(env!("CARGO_BIN_EXE_cairn"))).expect("Cairn starts"))
+}
+
+fn connect() -> Client {
+    let config = format!("host=127.0.0.1 port={} user=postgres dbname=postgres", server().port());
+    Client::connect(&config, NoTls).expect("connects")
+}
+
+fn state(error: &postgres::Error) -> String {
+    error.code().map(|code| code.code().to_owned()).unwrap_or_else(|| error.to_string())
+}
+
+#[test]
+fn parameters_and_results_are_binary() {
+    let mut client = connect();
+    let row = client
+        .query_one("select $1::int4 + 1, $2::text || 'x', $3::int8, $4::bool, $5::bytea, null::int4", &[
+            &41i32, &"é", &7i64, &true, &&b"\x00\xff"[..],
+        ])
+        .expect("runs");
+    assert_eq!(row.get::<_, i32>(0), 42);
+    assert_eq!(row.get::<_, &str>(1), "éx");
+    assert_eq!(row.get::<_, i64>(2), 7);
+    assert!(row.get::<_, bool>(3));
+    assert_eq!(row.get::<_, &[u8]>(4), b"\x00\xff");
+    assert_eq!(row.get::<_, Option<i32>>(5), None);
+    let statement = client.prepare("select $1 + 1").expect("types are inferred");
+    assert_eq!(statement.params(), [postgres::types::Type::INT4]);
+    assert_eq!(client.query_one(&statement, &[&1i32]).expect("runs").get::<_, i32>(0), 2);
+}
+
+#[test]
+fn a_portal_stops_and_goes_on() {
+    let mut client = connect();
+    let mut transaction = client.transaction().expect("begins");
+    let portal = transaction.bind("select g from generate_series(1, 10) g", &[]).expect("binds");
+    let mut counts = Vec::new();
+    loop {
+        let rows = transaction.query_portal(&portal, 4).expect("fetches");
+        counts.push(rows.len());
+        if rows.len() < 4 {
+            break;
+        }
+    }
+    assert_eq!(counts, [4, 4, 2]);
+}
+
+#[test]
+fn a_failed_block_waits_for_its_end() {
+    let mut client = connect();
+    client.batch_execute("begin").expect("begins");
+    let error = client.batch_execute("select 1/0").expect_err("fails");
+    assert_eq!(error.code(), Some(&SqlState::DIVISION_BY_ZERO));
+    assert_eq!(state(&client.batch_execute("select 1").expect_err("refused")), "25P02");
+    assert_eq!(state(&client.query("select 1", &[]).expect_err("refused")), "25P02");
+    client.batch_execute("commit").expect("becomes a rollback");
+    client.batch_execute("select 1").expect("works again");
+    // Savepoints.
+    client.batch_execute("begin; create table failed_block (a int); savepoint s").expect("begins");
+    client.batch_execute("insert into failed_block values (1 / 0)").expect_err("fails");
+    client.batch_execute("rollback to s; insert into failed_block values (2); commit").expect("recovers");
+    assert_eq!(client.query_one("select a from failed_block", &[]).expect("runs").get::<_, i32>(0), 2);
+}
+
+#[test]
+fn several_statements_are_one_transaction() {
+    let mut client = connect();
+    client.batch_execute("create table several (a int)").expect("creates");
+    client.batch_execute("insert into several values (1); select 1/0").expect_err("fails");
+    assert_eq!(client.query_one("select count(*) from several", &[]).expect("runs").get::<_, i64>(0), 0);
+    client.batch_execute("insert into several values (1); commit; select 1/0").expect_err("fails later");
+    assert_eq!(client.query_one("select count(*) from several", &[]).expect("runs").get::<_, i64>(0), 1);
+}
+
+#[test]
+fn isolation_levels() {
+    let mut client = connect();
+    client.batch_execute("create table levels (a int); insert into levels values (1)").expect("creates");
+    let mut other = connect();
+    let mut transaction =
+        client.build_transaction().isolation_level(IsolationLevel::RepeatableRead).start().expect("begins");
+    let count = |transaction: &mut postgres::Transaction<'_>| {
+        transaction.query_one("select count(*) from levels", &[]).expect("counts").get::<_, i64>(0)
+    };
+    assert_eq!(count(&mut transaction), 1);
+    other.batch_execute("insert into levels values (2)").expect("inserts");
+    assert_eq!(count(&mut transaction), 1);
+    transaction.commit().expect("commits");
+    let refused = client.build_transaction().isolation_level(IsolationLevel::Serializable).start();
+    assert_eq!(state(&refused.err().expect("refused")), "0A000");
+    let mut read_only = client.build_transaction().read_only(true).start().expect("begins");
+    let error = read_only.execute("insert into levels values (3)", &[]).expect_err("refused");
+    assert_eq!(state(&error), "25006");
+}
+
+#[test]
+fn copy_both_ways() {
+    let mut client = connect();
+    client.batch_execute("create table copied (a int, b text)").expect("creates");
+    let mut writer = client.copy_in("copy copied from stdin").expect("begins");
+    writer.write_all(b"1\tone\n2\t\\N\n").expect("sends");
+    assert_eq!(writer.finish().expect("ends"), 2);
+    let mut text = String::new();
+    client.copy_out("copy copied to stdout (format csv, null 'nul')").expect("begins").read_to_string(&mut text).expect("reads");
+    assert_eq!(text, "1,one\n2,nul\n");
+    let mut writer = client.copy_in("copy copied from stdin").expect("begins");
+    writer.write_all(b"x\ty\n").expect("sends");
+    let error = writer.finish().expect_err("not a number");
+    assert_eq!(state(&error), "22P02");
+    assert_eq!(client.query_one("select count(*) from copied", &[]).expect("runs").get::<_, i64>(0), 2);
+    // A client that gives up.
+    let writer = client.copy_in("copy copied from stdin").expect("begins");
+    drop(writer);
+    assert_eq!(client.query_one("select count(*) from copied", &[]).expect("runs").get::<_, i64>(0), 2);
+}
+
+#[test]
+fn cancel_and_timeouts() {
+    let mut client = connect();
+    let token = client.cancel_token();
+    let canceller = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(200));
+        token.cancel_query(NoTls).expect("sends");
+    });
+    let begin = Instant::now();
+    assert_eq!(state(&client.batch_execute("select pg_sleep(30)").expect_err("cancelled")), "57014");
+    assert!(begin.elapsed() < Duration::from_secs(5));
+    canceller.join().expect("ends");
+    client.batch_execute("set statement_timeout = '100ms'").expect("sets");
+    let error = client.batch_execute("select count(*) from generate_series(1, 1000000000)").expect_err("too slow");
+    assert_eq!(state(&error), "57014");
+    client.batch_execute("reset statement_timeout; select 1").expect("works again");
+    // A lock that somebody else holds.
+    client.batch_execute("create table timed (a int primary key); insert into timed values (1)").expect("creates");
+    let mut holder = connect();
+    holder.batch_execute("begin; select * from timed for update").expect("locks");
+    client.batch_execute("set lock_timeout = '50ms'").expect("sets");
+    assert_eq!(state(&client.batch_execute("update timed set a = 2").expect_err("waits")), "55P03");
+}
+
+#[test]
+fn settings_follow_the_transaction() {
+    let mut client = connect();
+    let show = |client: &mut Client, name: &str| {
+        client.simple_query(&format!("show {name}")).expect("shows").into_iter().find_map(|message| match message {
+            postgres::SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+            _ => None,
+        })
+    };
+    client.batch_execute("begin; set local work_mem = '1MB'; set enable_sort = off").expect("sets");
+    assert_eq!(show(&mut client, "work_mem").as_deref(), Some("1MB"));
+    client.batch_execute("commit").expect("commits");
+    assert_eq!(show(&mut client, "work_mem").as_deref(), Some("4MB"));
+    assert_eq!(show(&mut client, "enable_sort").as_deref(), Some("off"));
+    client.batch_execute("begin; set enable_sort = on; rollback").expect("sets");
+    assert_eq!(show(&mut client, "enable_sort").as_deref(), Some("off"));
+    client.batch_execute("begin; set local retry_max_backoff = '100ms'; select 1; commit").expect("accepted");
+    assert_eq!(state(&client.batch_execute("set no_such_setting = 1").expect_err("unknown")), "42704");
+}
+
+#[test]
+fn a_prepared_statement_survives_ddl_elsewhere() {
+    let mut client = connect();
+    client.batch_execute("create table changing (a int); insert into changing values (1)").expect("creates");
+    let statement = client.prepare("select * from changing").expect("prepares");
+    assert_eq!(client.query(&statement, &[]).expect("runs").len(), 1);
+    let mut other = connect();
+    other.batch_execute("create index on changing (a)").expect("indexes");
+    assert_eq!(client.query(&statement, &[]).expect("runs").len(), 1);
+    other.batch_execute("alter table changing add b text").expect("alters");
+    let error = client.query(&statement, &[]).expect_err("other columns");
+    assert_eq!(error.as_db_error().map(|error| error.message()), Some("cached plan must not change result type"));
+}
+
+#[test]
+fn a_session_that_is_ended_leaves_others_alone() {
+    let mut client = connect();
+    let pid: i32 = client.query_one("select pg_backend_pid()", &[]).expect("runs").get(0);
+    let mut other = connect();
+    assert!(other.query_one("select pg_terminate_backend($1)", &[&pid]).expect("runs").get::<_, bool>(0));
+    let begin = Instant::now();
+    while client.batch_execute("select 1").is_ok() {
+        assert!(begin.elapsed() < Duration::from_secs(10));
+    }
+    other.batch_execute("select 1").expect("lives");
+}
+
+#[test]
+fn rows_stream_through() {
+    let mut client = connect();
+    let rows = client.query_raw("select g, repeat('x', 100) from generate_series(1, 20000) g", Vec::<i32>::new());
+    assert_eq!(rows.expect("runs").count().expect("reads"), 20_000);
+}
