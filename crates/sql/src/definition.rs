@@ -183,7 +183,7 @@ impl Core {
             let name = cairn_types::quote::quote_qualified(&catalog.namespace_name(relation.namespace), &relation.name);
             match action {
                 OnCommit::DeleteRows => {
-                    with_context(&host, &transaction, |cx| ddl::truncate_tables(cx, &[table]))?;
+                    with_context(&host, &transaction, |cx| ddl::truncate_tables(cx, vec![table], false, false))?;
                 }
                 OnCommit::Drop => self.run_definition(&host, &transaction, &format!("drop table {name} cascade"))?,
             }
