@@ -261,6 +261,7 @@ const ALL_TYPES: &[Oid] = &[
     types::NUMERIC_ARRAY,
     types::TIMESTAMP_ARRAY,
     types::JSONB_ARRAY,
+    types::JSONPATH,
 ];
 
 mod any_input {
@@ -271,7 +272,7 @@ mod any_input {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2000))]
         #[test]
-        fn text_never_panics(text in "[-+0-9aefnxTZ:., {}\\[\\]\"\\\\()/é]{0,24}", typmod in prop_oneof![Just(-1), 0i32..8]) {
+        fn text_never_panics(text in "[-+0-9aefnxTZ:.,$@?*%<>!=&| {}\\[\\]\"\\\\()/é]{0,24}", typmod in prop_oneof![Just(-1), 0i32..8]) {
             let env = TestEnv(FormatSettings::default());
             for oid in ALL_TYPES {
                 if let Ok(value) = io::input(&text, *oid, typmod, &env) {

@@ -6,6 +6,7 @@ pub(crate) mod access;
 pub(crate) mod build;
 pub(crate) mod convert;
 pub(crate) mod edit;
+pub(crate) mod path;
 pub(crate) mod populate;
 pub(crate) mod rows;
 

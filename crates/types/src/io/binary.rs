@@ -29,7 +29,12 @@ pub fn send(value: &Datum, type_oid: Oid, env: &dyn Env, out: &mut Vec<u8>) -> R
         Datum::Float4(value) => out.extend_from_slice(&value.to_be_bytes()),
         Datum::Float8(value) => out.extend_from_slice(&value.to_be_bytes()),
         Datum::Numeric(value) => value.send(out),
-        Datum::Text(text) => out.extend_from_slice(text.as_bytes()),
+        Datum::Text(text) => {
+            if type_oid == types::JSONPATH {
+                out.push(1);
+            }
+            out.extend_from_slice(text.as_bytes());
+        }
         Datum::Bytea(bytes) => out.extend_from_slice(bytes),
         Datum::TimeTz(value) => {
             out.extend_from_slice(&value.time_us.to_be_bytes());
@@ -185,6 +190,13 @@ impl<'a> Wire<'a> {
                     return Err(Error::internal(format!("unsupported jsonb version number {version}")));
                 }
                 Datum::Jsonb(Arc::new(json::parse(self.text()?)?))
+            }
+            types::JSONPATH => {
+                let [version] = self.array::<1>()?;
+                if version != 1 {
+                    return Err(Error::internal(format!("unsupported jsonpath version number: {version}")));
+                }
+                Datum::text(json::path::parse_path(self.text()?)?.to_string())
             }
             types::BOOL => Datum::Bool(self.array::<1>()?[0] != 0),
             types::CHAR => Datum::Char(self.array::<1>()?[0]),

@@ -101,6 +101,8 @@ fn input_at(text: &str, type_oid: Oid, typmod: i32, env: &dyn Env, depth: u32) -
             Datum::text(text)
         }
         types::JSONB => Datum::Jsonb(Arc::new(json::parse(text)?)),
+        // Kept in its canonical spelling.
+        types::JSONPATH => Datum::text(json::path::parse_path(text)?.to_string()),
         types::OID => Datum::Oid(parse_oid(text, "oid")?),
         types::XID => Datum::Oid(scalar::parse_xid(text)),
         types::CID => Datum::Oid(scalar::parse_xid(text)),

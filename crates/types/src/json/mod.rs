@@ -9,6 +9,7 @@
 mod compare;
 mod operations;
 mod parse;
+pub mod path;
 mod print;
 pub mod text;
 
