@@ -16,6 +16,7 @@ pub mod shared;
 mod store;
 pub mod system_table;
 mod tsv;
+mod views;
 
 pub use cache::CatalogCache;
 pub use catalog::{Catalog, StoredRows};

@@ -83,6 +83,7 @@ data_files!(
     "pg_attribute",
     "pg_index",
     "pg_constraint",
+    "pg_rewrite",
 );
 
 impl SystemTable {
@@ -117,6 +118,9 @@ impl SystemTable {
         self.rows.get_or_init(|| match self.name.as_ref() {
             "pg_description" => descriptions(),
             "pg_extension" => crate::builtin::extension_rows(),
+            "pg_rewrite" => {
+                crate::views::rewrite_rows(data_file("pg_rewrite").map_or_else(Vec::new, |text| parse(self, text)))
+            }
             name => data_file(name).map_or_else(Vec::new, |text| parse(self, text)),
         })
     }

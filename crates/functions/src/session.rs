@@ -31,14 +31,6 @@ pub const BODIES: &[(&str, ScalarFn)] = &[
     ("show_config_by_name_missing_ok", |call, a| show(call, a.str(0)?, a.bool(1)?)),
     ("set_config_by_name", set_config),
     ("pg_typeof", |call, _| Ok(Datum::Oid(call.info.arg_types.first().copied().unwrap_or(types::UNKNOWN)))),
-    ("format_type", |call, a| {
-        if a.is_null(0) {
-            return Ok(Datum::Null);
-        }
-        let type_oid = a.oid(0)?;
-        let typmod = if a.is_null(1) { -1 } else { a.int4(1)? };
-        Ok(Datum::text(call.env.format_type(type_oid, typmod)))
-    }),
     ("to_regclass", |call, a| lookup(call, types::REGCLASS, a)),
     ("to_regproc", |call, a| lookup(call, types::REGPROC, a)),
     ("to_regprocedure", |call, a| lookup(call, types::REGPROCEDURE, a)),

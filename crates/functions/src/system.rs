@@ -54,7 +54,7 @@ fn rows_of(value: Datum) -> Result<Box<dyn RowStream>> {
 
 routed! {
     current_query current_schema current_schemas
-    currval_oid enum_first enum_last enum_range_all enum_range_bounds has_any_column_privilege_id
+    acldefault_sql currval_oid enum_first enum_last enum_range_all enum_range_bounds format_type has_any_column_privilege_id
     has_any_column_privilege_id_id has_any_column_privilege_id_name has_any_column_privilege_name
     has_any_column_privilege_name_id has_any_column_privilege_name_name has_column_privilege_id_attnum
     has_column_privilege_id_id_attnum has_column_privilege_id_id_name has_column_privilege_id_name

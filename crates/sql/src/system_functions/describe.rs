@@ -47,6 +47,12 @@ pub(super) fn call(system: &System<'_>, a: &Arguments<'_>) -> Result<Option<Datu
             }
             None => system.record(vec![Datum::Null; 3]),
         },
+        // Without a modifier the name is that of the type in general: character, not bpchar.
+        "format_type" => match (a.any(0), a.any(1)) {
+            (Datum::Null, _) => Datum::Null,
+            (_, Datum::Null) => Datum::text(system.catalog.type_name(a.oid(0)?, &system.path)),
+            _ => Datum::text(system.catalog.format_type(a.oid(0)?, a.int4(1)?, &system.path)),
+        },
         // The functions of these names are in SQL: their bodies in cairn-functions come here.
         "obj_description" => match a.len() {
             1 => optional_text(system.any_comment(a.oid(0)?)),

@@ -195,6 +195,10 @@ impl Arguments<'_> {
         Args::bool(self.0, i)
     }
 
+    fn char(&self, i: usize) -> Result<u8> {
+        Args::char(self.0, i)
+    }
+
     fn int2(&self, i: usize) -> Result<i16> {
         Args::int2(self.0, i)
     }

@@ -123,6 +123,9 @@ pub(super) fn call(system: &System<'_>, a: &Arguments<'_>) -> Result<Option<Datu
     if system.name == "aclexplode" {
         return aclexplode(system, a).map(Some);
     }
+    if system.name == "acldefault_sql" {
+        return system.default_list(a).map(Some);
+    }
     let Some(rest) = system.name.strip_prefix("has_") else { return Ok(None) };
     let Some((name, _)) = rest.split_once("_privilege") else { return Ok(None) };
     let Some((_, kind)) = KINDS.iter().find(|(candidate, _)| *candidate == name) else { return Ok(None) };
@@ -277,6 +280,39 @@ impl System<'_> {
             }
         }
         Ok(Datum::Bool(allowed))
+    }
+
+    /// `acldefault(kind, owner)`: the list that an object without one has.
+    fn default_list(&self, a: &Arguments<'_>) -> Result<Datum> {
+        let code = a.char(0)?;
+        let kind = match code {
+            b'r' => Kind::Table,
+            b's' => Kind::Sequence,
+            b'd' => Kind::Database,
+            b'f' => Kind::Function,
+            b'l' => Kind::Language,
+            b'n' => Kind::Schema,
+            b'T' => Kind::Type,
+            b'c' => Kind::Column,
+            b't' => Kind::Tablespace,
+            b'F' => Kind::ForeignDataWrapper,
+            b'S' => Kind::Server,
+            b'p' => Kind::Parameter,
+            _ => return Err(err!(INVALID_PARAMETER_VALUE, "unrecognized object type abbreviation: {}", char::from(code))),
+        };
+        let owner = self.role_name(a.oid(1)?).map_or_else(String::new, |name| quote_identifier(&name));
+        let letters = |letters: &[u8]| -> String {
+            letters.iter().filter(|letter| **letter != 0).map(|letter| char::from(*letter)).collect()
+        };
+        let mut items = Vec::new();
+        if !kind.public_letters().is_empty() {
+            items.push(format!("={}/{owner}", letters(kind.public_letters())));
+        }
+        // A column's privileges are its table's.
+        if kind != Kind::Column {
+            items.push(format!("{owner}={}/{owner}", letters(kind.letters())));
+        }
+        Ok(super::values(types::ACLITEM, items.into_iter().map(Datum::text)))
     }
 
     fn object_argument(&self, kind: Kind, value: &Datum) -> Result<Oid> {
