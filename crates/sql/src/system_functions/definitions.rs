@@ -387,9 +387,7 @@ impl System<'_> {
         let Some(statement) = statements.pop() else { return Ok(None) };
         match analyze(&statement, &self.analyze_context(&path))? {
             Statement::Query(query) => {
-                let mut shown = deparse_query(&query, &self.deparse_context(pretty));
-                shown.push(';');
-                Ok(Some(shown))
+                Ok(Some(format!(" {};", deparse_query(&query, &self.deparse_context(pretty)))))
             }
             _ => Ok(None),
         }
