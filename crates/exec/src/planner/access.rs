@@ -15,7 +15,6 @@ use super::estimate::{ENTRY, OPERATOR, ROW, SEEK, array_length, clamp_rows, tabl
 use super::indexes::{ColumnMatch, KeyMatch};
 use super::level::CteBinding;
 use super::path::{OrderKey, Path, PathKind};
-use super::prepare::conjunction;
 use crate::expr::types::type_of;
 use crate::node::PlanTree;
 use crate::nodes::append::Project;
@@ -254,10 +253,10 @@ impl Planner<'_> {
             };
             bounds.columns.push((bound, key_order(key, self.catalog())));
         }
-        let (filter, filter_text) = self.compile_conditions(&access.filter)?;
-        let index_condition =
-            conjunction(access.key_conditions.clone()).map_or(String::new(), |expr| self.text(&expr));
-        let alias = self.level().query.range_table[access.range].alias.to_string();
+        let (filter, _) = self.compile_conditions(&access.filter)?;
+        let filter_text = self.scan_text(&access.filter, access.range);
+        let index_condition = self.scan_text(&access.key_conditions, access.range);
+        let alias = self.level().aliases[access.range].clone();
         self.uses(relation.oid, Usage::Read);
         let index = access.index.as_ref().map(|index| IndexLayout::new(index, self.cx.catalog));
         let ordered = access.ordered || access.direction == Direction::Backward;
@@ -320,7 +319,7 @@ impl Planner<'_> {
                     .map(|(index, code)| (first + index, code))
                     .collect();
                 let (filter, filter_text) = self.compile_conditions(&outside)?;
-                let alias = entry.alias.to_string();
+                let alias = self.level().aliases[range].clone();
                 let rows = planned.tree.rows * self.selectivity_of_all(&outside);
                 let mut tree =
                     self.node(Project { computed, filter, alias, filter_text }, vec![planned.tree]);
@@ -336,7 +335,8 @@ impl Planner<'_> {
                     rows = rows.max(estimate);
                     sources.push(source);
                 }
-                let (filter, filter_text) = self.compile_conditions(&own)?;
+                let (filter, _) = self.compile_conditions(&own)?;
+                let filter_text = self.scan_text(&own, range);
                 let mut tree = self.node(
                     FunctionScan {
                         sources,
@@ -344,7 +344,7 @@ impl Planner<'_> {
                         first: self.rel(range).first,
                         filter,
                         name: if functions.len() == 1 { name } else { String::new() },
-                        alias: entry.alias.to_string(),
+                        alias: self.level().aliases[range].clone(),
                         filter_text,
                     },
                     Vec::new(),
@@ -358,14 +358,15 @@ impl Planner<'_> {
                 for row in rows {
                     list.push(self.compile_all(row)?);
                 }
-                let (filter, filter_text) = self.compile_conditions(&own)?;
+                let (filter, _) = self.compile_conditions(&own)?;
+                let filter_text = self.scan_text(&own, range);
                 let count = list.len() as f64;
                 let mut tree = self.node(
                     ValuesScan {
                         rows: list,
                         first: self.rel(range).first,
                         filter,
-                        alias: entry.alias.to_string(),
+                        alias: self.level().aliases[range].clone(),
                         filter_text,
                     },
                     Vec::new(),
@@ -377,10 +378,11 @@ impl Planner<'_> {
             RangeTableKind::Cte { name, levels_up, .. } => {
                 let index = self.levels.len().checked_sub(1 + *levels_up as usize);
                 let binding = index.and_then(|index| self.levels[index].ctes.get(name).cloned());
-                let (filter, filter_text) = self.compile_conditions(&own)?;
+                let (filter, _) = self.compile_conditions(&own)?;
+                let filter_text = self.scan_text(&own, range);
                 let rel = self.rel(range);
                 let registers = (rel.first..rel.first + rel.columns).collect();
-                let (name, alias) = (name.to_string(), entry.alias.to_string());
+                let (name, alias) = (name.to_string(), self.level().aliases[range].clone());
                 match binding {
                     Some(CteBinding::Shared(cte)) => {
                         let rows = self.ctes[cte].root.rows;
@@ -478,10 +480,10 @@ impl Planner<'_> {
                 }
             }
             let shown: Vec<Expr> = own.iter().chain(&joins).cloned().collect();
-            let filter_text = conjunction(shown.clone()).map_or(String::new(), |expr| self.text(&expr));
+            let filter_text = self.scan_text(&shown, range);
             let (code, _) = self.compile_conditions(&filter)?;
             let rel = self.rel(range).clone();
-            let alias = self.level().query.range_table[range].alias.to_string();
+            let alias = self.level().aliases[range].clone();
             let mut tree = self.node(
                 SystemScan {
                     relation: relation.oid,

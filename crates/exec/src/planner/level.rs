@@ -70,6 +70,8 @@ pub struct Level {
     pub ctes: HashMap<Text, CteBinding>,
     /// Numbers of its own WITH queries in the plan.
     pub own_ctes: Vec<usize>,
+    /// Names of the entries in EXPLAIN: none occurs twice in a plan.
+    pub aliases: Vec<String>,
     /// Subqueries in its expressions that are planned already, with their numbers.
     pub sublinks: Vec<(SubLink, usize)>,
     /// FROM and WHERE, rewritten.
@@ -129,12 +131,14 @@ impl Planner<'_> {
                 scanned: entry.in_from,
             });
         }
+        let aliases = query.range_table.iter().map(|entry| self.unique_alias(&entry.alias, entry.in_from)).collect();
         let level = Level {
             rels,
             stage: Stage::default(),
             ctes: HashMap::new(),
             own_ctes: Vec::new(),
             sublinks: Vec::new(),
+            aliases,
             correlated: super::conditions::is_correlated(&query) || from_looks_outside(&from),
             from: Arc::new(from),
             query: Arc::clone(&query),
@@ -152,6 +156,21 @@ impl Planner<'_> {
             self.use_all_columns(update.excluded);
         }
         Ok(query)
+    }
+
+    /// The alias, with a number where the plan has it already.
+    fn unique_alias(&mut self, alias: &str, shown: bool) -> String {
+        if !self.cx.explain || !shown {
+            return alias.to_owned();
+        }
+        let mut name = alias.to_owned();
+        let mut number = 0;
+        while self.used_aliases.contains(&name) {
+            number += 1;
+            name = format!("{alias}_{number}");
+        }
+        self.used_aliases.insert(name.clone());
+        name
     }
 
     pub fn level(&self) -> &Level {

@@ -127,6 +127,8 @@ pub struct Planner<'a> {
     pub(crate) test_values: Vec<usize>,
     /// Subplans made since the list was last taken: they belong to the node that is being built.
     pub(crate) fresh_subplans: Vec<usize>,
+    /// Names that EXPLAIN has given to tables.
+    pub(crate) used_aliases: std::collections::HashSet<String>,
     /// EXPLAIN names columns with their table: there is more than one.
     pub(crate) qualify: bool,
     /// Number of WITH RECURSIVE queries.
@@ -148,6 +150,7 @@ impl<'a> Planner<'a> {
             fresh_subplans: Vec::new(),
             working_tables: 0,
             qualify: false,
+            used_aliases: Default::default(),
         }
     }
 
@@ -183,9 +186,18 @@ impl<'a> Planner<'a> {
             total_cost,
             rows,
             width,
-            subplans: std::mem::take(&mut self.fresh_subplans),
+            subplans: self.take_correlated(),
             ctes: Vec::new(),
         }
+    }
+
+    /// Fresh subplans that belong to the node that evaluates them; the others run once for the whole query.
+    fn take_correlated(&mut self) -> Vec<usize> {
+        let (once, again) = std::mem::take(&mut self.fresh_subplans)
+            .into_iter()
+            .partition(|number| self.subplans[*number].label.starts_with("InitPlan"));
+        self.fresh_subplans = once;
+        again
     }
 
     /// Notes that the plan touches a table.
@@ -209,15 +221,16 @@ impl<'a> Planner<'a> {
     pub fn plan_query(&mut self, query: &Query) -> Result<Planned> {
         crate::stack::check()?;
         let depth = self.levels.len();
+        let around = std::mem::take(&mut self.fresh_subplans);
         let result = match query.command {
             CommandType::Select => self.plan_select(query),
             CommandType::Insert | CommandType::Update | CommandType::Delete => crate::dml::plan(self, query),
         };
         let own_ctes = self.levels.get(depth).map(|level| level.own_ctes.clone()).unwrap_or_default();
         self.levels.truncate(depth);
+        let fresh = std::mem::replace(&mut self.fresh_subplans, around);
         let mut planned = result?;
-        // What no node has taken hangs on the topmost one.
-        let fresh = std::mem::take(&mut self.fresh_subplans);
+        // What no node has taken hangs on the topmost one: InitPlans, and those of the output.
         planned.tree.subplans.extend(fresh);
         planned.tree.ctes.extend(own_ctes);
         Ok(planned)

@@ -110,14 +110,43 @@ impl Planner<'_> {
         if !self.cx.explain {
             return String::new();
         }
+        self.text_of(expr.clone(), self.qualify, &mut Vec::new())
+    }
+
+    /// The text of conditions of a scan: the scanned entry's own columns without their table's name.
+    pub fn scan_text(&self, conditions: &[Expr], range: usize) -> String {
+        if !self.cx.explain {
+            return String::new();
+        }
+        let Some(mut expr) = conjunction(conditions.to_vec()) else { return String::new() };
+        let mut named = Vec::new();
+        self.name_foreign(&mut expr, range, &mut named);
+        self.text_of(expr, self.cx.verbose && self.qualify, &mut named)
+    }
+
+    /// Puts parameters in the place of columns of other entries.
+    fn name_foreign(&self, expr: &mut Expr, range: usize, named: &mut Vec<(String, String)>) {
+        if let Expr::Var(var) = expr
+            && (var.varno != range || var.levels_up > 0)
+        {
+            let placeholder = 2_000_000 + named.len() as u32;
+            let ty = var.ty;
+            named.push((format!("${placeholder}"), self.text_of(expr.clone(), true, &mut Vec::new())));
+            *expr = Expr::Param { number: placeholder, ty, location: -1 };
+            return;
+        }
+        if !matches!(expr, Expr::SubLink(_)) {
+            cairn_analyze::walk::children_mut(expr, &mut |child| self.name_foreign(child, range, named));
+        }
+    }
+
+    fn text_of(&self, mut expr: Expr, qualify: bool, named: &mut Vec<(String, String)>) -> String {
         let queries: Vec<&cairn_analyze::query::Query> =
             self.levels.iter().map(|level| &*level.query).collect();
-        let mut expr = expr.clone();
-        let mut named = Vec::new();
-        self.name_subplans(&mut expr, &mut named);
-        let mut text = self.cx.expressions.deparse(&expr, &queries, self.qualify);
+        self.name_subplans(&mut expr, named);
+        let mut text = self.cx.expressions.deparse(&expr, &queries, qualify);
         for (placeholder, name) in named {
-            text = text.replace(&placeholder, &name);
+            text = text.replace(&*placeholder, name);
         }
         text
     }
