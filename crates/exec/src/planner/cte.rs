@@ -67,8 +67,28 @@ impl Planner<'_> {
                 _ => Err(Error::internal("a term of a recursive query is no subquery")),
             }
         };
-        let first = term(self, *first)?;
-        let second = term(self, *second)?;
+        let types = |range: usize| -> Vec<cairn_catalog::TypeRef> {
+            match &entered.range_table[range].kind {
+                RangeTableKind::Subquery { query, .. } => {
+                    let targets = query.targets.iter().filter(|target| !target.junk);
+                    targets.map(|target| crate::expr::types::type_of(&target.expr)).collect()
+                }
+                _ => Vec::new(),
+            }
+        };
+        let ranges = [*first, *second];
+        let mut terms = Vec::new();
+        for range in ranges {
+            let mut planned = term(self, range)?;
+            let outputs = std::mem::take(&mut planned.outputs);
+            for ((code, from), to) in outputs.into_iter().zip(types(range)).zip(column_types) {
+                planned.outputs.push(self.coerce_code(code, from, *to)?);
+            }
+            terms.push(planned);
+        }
+        let (Some(second), Some(first)) = (terms.pop(), terms.pop()) else {
+            return Err(Error::internal("a recursive query has two terms"));
+        };
         self.levels.truncate(depth);
         let registers: Vec<usize> = column_types.iter().map(|_| self.register()).collect();
         let blank_padded = column_types

@@ -131,7 +131,8 @@ impl Planner<'_> {
                 scanned: entry.in_from,
             });
         }
-        let aliases = query.range_table.iter().map(|entry| self.unique_alias(&entry.alias, entry.in_from)).collect();
+        let aliases =
+            query.range_table.iter().map(|entry| self.unique_alias(&entry.alias, entry.in_from)).collect();
         let level = Level {
             rels,
             stage: Stage::default(),

@@ -100,9 +100,32 @@ impl Planner<'_> {
     /// The conjunction of some conditions, compiled, and its text if that is wanted.
     pub fn compile_conditions(&mut self, conditions: &[Expr]) -> Result<(Option<Code>, String)> {
         let Some(expr) = conjunction(conditions.to_vec()) else { return Ok((None, String::new())) };
-        let code = self.compile(&expr)?;
+        // Cheap ones first; none of them may rely on another one's coming before it.
+        let mut ordered = conditions.to_vec();
+        ordered.sort_by_key(|condition| self.expense(condition));
+        let code = match conjunction(ordered) {
+            Some(ordered) => self.compile(&ordered)?,
+            None => Code::TRUE,
+        };
         let text = self.text(&expr);
         Ok((Some(code), text))
+    }
+
+    /// How dear a condition is: 0 operators, 1 functions that ask the catalog or are not built in, 2 subqueries.
+    fn expense(&self, condition: &Expr) -> u8 {
+        let mut expense = 0;
+        cairn_analyze::walk::deep(condition, 0, &mut |expr, _| match expr {
+            Expr::SubLink(_) => expense = 2,
+            Expr::Function(call) => {
+                let dear = self.catalog().proc(call.function).is_none_or(|proc| {
+                    !matches!(proc.language, cairn_types::oid::languages::INTERNAL)
+                        || cairn_functions::system::NAMES.contains(&&*proc.source)
+                });
+                expense = expense.max(u8::from(dear));
+            }
+            _ => {}
+        });
+        expense
     }
 
     /// The text of an expression of the current level, if the plan will be shown. Subqueries are named, not spelled out.

@@ -3,20 +3,26 @@
 use std::sync::Arc;
 
 use cairn_analyze::query::{Expr, Query, RangeTableKind, SetOperation, SetOperator, Var};
-use cairn_types::{Error, Result};
+use cairn_catalog::{CastMethod, TypeRef};
+use cairn_types::key::ColumnOrder;
+use cairn_types::row::PhysicalKind;
+use cairn_types::{Datum, Error, Result};
 
 use super::estimate::clamp_rows;
 use super::select::Stream;
 use super::{Planned, Planner};
 use crate::expr::Code;
+use crate::expr::compile::build_call;
+use crate::expr::types::type_of;
 use crate::nodes::append::Append;
 use crate::nodes::distinct::{Distinct, SetKind, SetOperation as SetNode};
+use crate::nodes::sort::Sort;
 
 impl Planner<'_> {
     /// A query whose rows come from a set operation; ORDER BY and LIMIT are on top.
     pub(crate) fn plan_set_query(&mut self, query: &Arc<Query>) -> Result<Planned> {
         let Some(operation) = &query.set_operation else { return Err(Error::internal("no set operation")) };
-        let planned = self.plan_set_operation(query, operation)?;
+        let (planned, _) = self.plan_set_operation(query, operation)?;
         let registers = self.output_registers(&planned.outputs)?;
         // The targets are columns of the leftmost leaf.
         let mut leaves = Vec::new();
@@ -55,22 +61,39 @@ impl Planner<'_> {
             .collect()
     }
 
-    fn plan_set_operation(&mut self, query: &Arc<Query>, operation: &SetOperation) -> Result<Planned> {
+    /// The rows of one part, and the types of its columns.
+    fn plan_set_operation(
+        &mut self,
+        query: &Arc<Query>,
+        operation: &SetOperation,
+    ) -> Result<(Planned, Vec<TypeRef>)> {
         crate::stack::check()?;
         match operation {
             SetOperation::Leaf(range) => match &query.range_table[*range].kind {
-                RangeTableKind::Subquery { query, .. } => self.plan_query(query),
+                RangeTableKind::Subquery { query, .. } => {
+                    let types = query.targets.iter().filter(|target| !target.junk);
+                    let types = types.map(|target| type_of(&target.expr)).collect();
+                    Ok((self.plan_query(query)?, types))
+                }
                 _ => Err(Error::internal("a leaf of a set operation is no subquery")),
             },
             SetOperation::Node { operation: kind, all, left, right, column_types, .. } => {
-                let mut children = Vec::new();
+                let mut parts = Vec::new();
                 if *kind == SetOperator::Union {
                     // A chain of the same operation is one Append.
-                    self.flatten_union(query, left, *all, &mut children)?;
-                    self.flatten_union(query, right, *all, &mut children)?;
+                    self.flatten_union(query, left, *all, column_types, &mut parts)?;
+                    self.flatten_union(query, right, *all, column_types, &mut parts)?;
                 } else {
-                    children.push(self.plan_set_operation(query, left)?);
-                    children.push(self.plan_set_operation(query, right)?);
+                    parts.push(self.plan_set_operation(query, left)?);
+                    parts.push(self.plan_set_operation(query, right)?);
+                }
+                let mut children = Vec::with_capacity(parts.len());
+                for (mut part, types) in parts {
+                    let outputs = std::mem::take(&mut part.outputs);
+                    for ((code, from), to) in outputs.into_iter().zip(types).zip(column_types) {
+                        part.outputs.push(self.coerce_code(code, from, *to)?);
+                    }
+                    children.push(part);
                 }
                 let registers: Vec<usize> = column_types.iter().map(|_| self.register()).collect();
                 let blank_padded: Vec<bool> = column_types
@@ -90,11 +113,27 @@ impl Planner<'_> {
                 match (kind, all, flag) {
                     (SetOperator::Union, true, _) => {}
                     (SetOperator::Union, false, _) => {
+                        // Two rows are sorted: that is cheaper than a hash table.
+                        let sorted = rows <= 2.0;
+                        if sorted {
+                            let order = |blank_padded: &bool| ColumnOrder {
+                                blank_padded: *blank_padded,
+                                ..ColumnOrder::ASC
+                            };
+                            let keys = blank_padded.iter().map(order).enumerate().collect();
+                            let sort = Sort {
+                                keys,
+                                registers: registers.clone(),
+                                bound: None,
+                                key_texts: Vec::new(),
+                            };
+                            tree = self.node(sort, vec![tree]);
+                        }
                         tree = self.node(
                             Distinct {
                                 registers: registers.clone(),
                                 blank_padded,
-                                sorted: false,
+                                sorted,
                                 key_texts: Vec::new(),
                             },
                             vec![tree],
@@ -118,7 +157,8 @@ impl Planner<'_> {
                         tree.total_cost = total + rows * 0.01;
                     }
                 }
-                Ok(Planned { tree, outputs: registers.into_iter().map(Code::Register).collect() })
+                let outputs = registers.into_iter().map(Code::Register).collect();
+                Ok((Planned { tree, outputs }, column_types.clone()))
             }
         }
     }
@@ -128,19 +168,66 @@ impl Planner<'_> {
         query: &Arc<Query>,
         operation: &SetOperation,
         all: bool,
-        out: &mut Vec<Planned>,
+        types: &[TypeRef],
+        out: &mut Vec<(Planned, Vec<TypeRef>)>,
     ) -> Result<()> {
         match operation {
-            SetOperation::Node { operation: SetOperator::Union, all: inner, left, right, .. }
-                if *inner == all =>
-            {
+            // Rows that are made distinct in another type stay apart.
+            SetOperation::Node {
+                operation: SetOperator::Union,
+                all: inner,
+                left,
+                right,
+                column_types,
+                ..
+            } if *inner == all && (all || column_types == types) => {
                 crate::stack::check()?;
-                self.flatten_union(query, left, all, out)?;
-                self.flatten_union(query, right, all, out)
+                self.flatten_union(query, left, all, types, out)?;
+                self.flatten_union(query, right, all, types, out)
             }
             other => {
                 out.push(self.plan_set_operation(query, other)?);
                 Ok(())
+            }
+        }
+    }
+
+    /// The implicit cast of a set operation's column to the common type.
+    pub(crate) fn coerce_code(&self, code: Code, from: TypeRef, to: TypeRef) -> Result<Code> {
+        let (source, target) = (self.catalog().base_type(from.oid), self.catalog().base_type(to.oid));
+        if source == target {
+            return Ok(code);
+        }
+        match self.catalog().cast(source, target).map(|cast| cast.method) {
+            Some(CastMethod::Binary) => {
+                let kinds = (self.catalog().physical_kind(source), self.catalog().physical_kind(target));
+                Ok(match kinds {
+                    (PhysicalKind::Int4, PhysicalKind::Oid) => Code::Int4AsOid(Box::new(code)),
+                    (PhysicalKind::Oid, PhysicalKind::Int4) => Code::OidAsInt4(Box::new(code)),
+                    _ => code,
+                })
+            }
+            Some(CastMethod::Function(oid)) => {
+                let Some(proc) = self.catalog().proc(oid) else {
+                    return Err(Error::internal("a cast without function"));
+                };
+                let mut args = vec![code];
+                let mut types = vec![source];
+                // Further parameters are the type modifier and whether the cast was written out.
+                if proc.arg_types.len() > 1 {
+                    args.push(Code::Const(Datum::Int4(to.typmod)));
+                    types.push(cairn_types::types::INT4);
+                }
+                if proc.arg_types.len() > 2 {
+                    args.push(Code::Const(Datum::Bool(false)));
+                    types.push(cairn_types::types::BOOL);
+                }
+                let function = self.function(oid, types, to.oid, to.collation, false)?;
+                Ok(crate::expr::constant::fold(build_call(function, args), self.cx.env))
+            }
+            None if self.catalog().is_binary_coercible(source, target) => Ok(code),
+            Some(CastMethod::InOut) | None => {
+                Ok(Code::ViaIo { arg: Box::new(code), source: from.oid, target: to.oid, typmod: to.typmod })
             }
         }
     }

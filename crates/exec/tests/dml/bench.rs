@@ -358,12 +358,20 @@ impl Session {
     }
 
     /// Plans once, runs many times with parameters, each in a transaction of its own; how long one run takes.
-    pub fn time(&mut self, sql: &str, types: &[Oid], runs: usize, params: impl Fn(usize) -> Vec<Datum>) -> Duration {
+    pub fn time(
+        &mut self,
+        sql: &str,
+        types: &[Oid],
+        runs: usize,
+        params: impl Fn(usize) -> Vec<Datum>,
+    ) -> Duration {
         let types: Vec<TypeRef> = types.iter().map(|oid| type_ref(*oid)).collect();
         let statement = cairn_analyze::parse(sql).unwrap().remove(0);
         let mut context = self.env.analyze_context(&self.env.path);
         context.parameters = Parameters::Fixed(&types);
-        let Statement::Query(query) = cairn_analyze::analyze(&statement, &context).unwrap() else { panic!("not a query") };
+        let Statement::Query(query) = cairn_analyze::analyze(&statement, &context).unwrap() else {
+            panic!("not a query")
+        };
         self.begin(Isolation::ReadCommitted);
         let planned = Arc::new(self.with_context(|_, plan| cairn_exec::plan(&query, plan)).unwrap());
         self.rollback();
