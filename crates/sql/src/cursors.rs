@@ -1,7 +1,7 @@
 //! Cursors: DECLARE, FETCH, MOVE, CLOSE (manual, SQL commands).
 //!
-//! A cursor that only goes forward keeps its execution and fetches as it is asked. One that may go backward keeps its rows, all of
-//! them from the first FETCH on.
+//! A cursor keeps its execution and fetches as it is asked, as long as it goes forward. The first time that it is to go elsewhere
+//! its query is run again, at the same snapshot, and all rows are kept.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use cairn_analyze::query::Query;
 use cairn_exec::{Execution, Plan};
 use cairn_exec::execution::Watch;
 use cairn_types::{Datum, Error, Oid, Result, Row, Text, err};
-use pg_query::protobuf::{FetchDirection, FetchStmt};
+use pg_query::protobuf::{FetchDirection, FetchStmt, node::Node as NodeEnum};
 
 use crate::client::{Format, ResultColumn, ResultShape};
 use crate::core::Core;
-use crate::portal::{CursorOptions, Portal, State, Stored};
+use crate::portal::{CursorOptions, Portal, Scroll, State, Stored};
 use crate::statement::{plan_query, result_columns};
 use crate::utility::{Invocation, Outcome};
 
@@ -33,10 +33,22 @@ pub fn declare(
     if name.is_empty() {
         return Err(err!(INVALID_CURSOR_NAME, "invalid cursor name: must not be empty"));
     }
+    let no_scroll = match &*invocation.raw.node {
+        NodeEnum::DeclareCursorStmt(declare) => declare.options & CURSOR_OPTION_NO_SCROLL != 0,
+        _ => false,
+    };
+    let scroll = match (scroll, no_scroll) {
+        (true, _) => Scroll::Wanted,
+        (false, true) => Scroll::Forbidden,
+        (false, false) => Scroll::Possible,
+    };
     let options = CursorOptions { scroll, hold, binary, statement: invocation.raw.text().to_owned() };
     open(core, Arc::clone(name), query, Arc::clone(&invocation.params), options)?;
     Ok(Outcome::tag("DECLARE CURSOR"))
 }
+
+/// Bit of DECLARE's options in the parse tree.
+const CURSOR_OPTION_NO_SCROLL: i32 = 4;
 
 /// Opens a cursor over a query.
 pub(crate) fn open(
@@ -79,9 +91,14 @@ pub(crate) fn open_plan(
     Ok(())
 }
 
-/// Fetches the rest of a cursor's rows, so that it can go anywhere and outlive its transaction.
+/// Keeps all of a cursor's rows, so that it can go anywhere and outlive its transaction; it stays where it is.
 pub(crate) fn store_rows(core: &Core, portal: &mut Portal) -> Result<()> {
+    let (passed, ended) = (portal.passed, portal.ended);
     let State::Running(execution) = &mut portal.state else { return Ok(()) };
+    if passed > 0 {
+        let (plan, snapshot) = (Arc::clone(execution.plan()), execution.frame.snapshot);
+        **execution = Execution::start(plan, Arc::clone(&portal.params), snapshot, Watch::Off);
+    }
     core.snapshots.borrow_mut().push(execution.frame.snapshot);
     let rows = core.with_exec(|cx| {
         let mut rows: Vec<Row> = Vec::new();
@@ -92,7 +109,9 @@ pub(crate) fn store_rows(core: &Core, portal: &mut Portal) -> Result<()> {
         Ok(rows)
     });
     core.pop_snapshot();
-    portal.state = State::Rows(Stored::new(rows?));
+    let mut stored = Stored::new(rows?);
+    stored.position = if ended { stored.rows.len() + 1 } else { passed };
+    portal.state = State::Rows(stored);
     Ok(())
 }
 
@@ -107,9 +126,9 @@ pub(crate) enum Motion {
 
 /// Moves the cursor and returns the rows that it passed, as FETCH shows them.
 pub(crate) fn fetch(core: &Core, portal: &mut Portal, motion: Motion) -> Result<Vec<Row>> {
-    let scroll = portal.cursor.as_ref().is_none_or(|cursor| cursor.scroll);
+    let scroll = portal.cursor.as_ref().map_or(Scroll::Possible, |cursor| cursor.scroll);
     let simple = matches!(motion, Motion::Forward(count) if count > 0) || motion == Motion::Relative(1);
-    if simple && !scroll {
+    if simple {
         let count = if let Motion::Forward(count) = motion { count } else { 1 };
         if let State::Running(execution) = &mut portal.state {
             core.snapshots.borrow_mut().push(execution.frame.snapshot);
@@ -124,7 +143,10 @@ pub(crate) fn fetch(core: &Core, portal: &mut Portal, motion: Motion) -> Result<
                 Ok(rows)
             });
             core.pop_snapshot();
-            return fetched;
+            let rows = fetched?;
+            portal.passed += rows.len();
+            portal.ended |= i64::try_from(rows.len()).unwrap_or(i64::MAX) < count;
+            return Ok(rows);
         }
     }
     let backward = match motion {
@@ -132,7 +154,7 @@ pub(crate) fn fetch(core: &Core, portal: &mut Portal, motion: Motion) -> Result<
         Motion::Backward(count) => count > 0,
         Motion::Absolute(_) => true,
     };
-    if backward && !scroll {
+    if backward && scroll == Scroll::Forbidden {
         return Err(err!(OBJECT_NOT_IN_PREREQUISITE_STATE, "cursor can only scan forward")
             .hint("Declare it with SCROLL option to enable backward scan."));
     }

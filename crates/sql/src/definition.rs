@@ -25,7 +25,8 @@ pub fn run(invocation: &Invocation<'_>, statement: &Statement) -> Result<Outcome
     if core.block.borrow().read_only {
         return Err(crate::run::read_only_error(tag));
     }
-    let host = Definition { core, in_block: invocation.in_block || !invocation.top_level };
+    let in_block = invocation.in_block || !invocation.top_level;
+    let host = Definition { core, in_block, statement: Some(&invocation.raw.source) };
     let done = with_context(&host, &transaction, |cx| match statement {
         Statement::CreateTableAs { node, query } => ddl::create_table_as(cx, node, query).map(Some),
         _ => ddl::execute(cx, invocation.raw),
@@ -60,6 +61,24 @@ fn with_context<R>(
 struct Definition<'a> {
     core: &'a Core,
     in_block: bool,
+    /// The text that the client sent.
+    statement: Option<&'a str>,
+}
+
+/// Moves an error's position from a function's body to the CREATE FUNCTION that it stands in, if the body is there
+/// letter by letter.
+fn into_statement(mut error: Error, body: &str, statement: &str) -> Error {
+    let report = error.report_mut();
+    let at = match (statement.match_indices(body).next(), report.location) {
+        (Some((at, _)), Some(_)) if !body.is_empty() && statement.matches(body).count() == 1 => at,
+        _ => return error,
+    };
+    if report.internal_query.as_deref() == Some(body) {
+        report.internal_query = None;
+        report.context.clear();
+        report.location = report.location.map(|location| location + at as u32);
+    }
+    error
 }
 
 impl Definition<'_> {
@@ -122,7 +141,9 @@ impl DdlHost for Definition<'_> {
         if self.core.show("check_function_bodies").as_deref() == Some("off") {
             return Ok(());
         }
-        self.core.check_function(proc)
+        let body: &str = proc.sql_body.as_deref().unwrap_or(&proc.source);
+        let statement = self.statement.unwrap_or_default();
+        self.core.check_function(proc).map_err(|error| into_statement(error, body, statement))
     }
 
     fn password_verifier(&self, password: &str) -> Result<String> {
@@ -179,7 +200,7 @@ impl Core {
         }
         for (table, action) in actions {
             let Some(relation) = catalog.relation(table) else { continue };
-            let host = Definition { core: self, in_block: true };
+            let host = Definition { core: self, in_block: true, statement: None };
             let name = cairn_types::quote::quote_qualified(&catalog.namespace_name(relation.namespace), &relation.name);
             match action {
                 OnCommit::DeleteRows => {
@@ -214,7 +235,7 @@ pub fn drop_temporary_objects(core: &Core) -> Result<()> {
         core.set_temporary_namespace(None);
         return Ok(());
     }
-    let host = Definition { core, in_block: true };
+    let host = Definition { core, in_block: true, statement: None };
     let schema = cairn_types::quote::quote_identifier(&catalog.namespace_name(namespace));
     // Cascades are no news to somebody who leaves.
     let notices = core.take_notices();

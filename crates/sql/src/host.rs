@@ -89,7 +89,7 @@ impl Host for Core {
                 name: statement.name.clone(),
                 statement: Arc::clone(&statement.text),
                 prepare_time: statement.prepared_us,
-                parameter_types: statement.parameter_types.clone(),
+                parameter_types: statement.parameter_types.to_vec(),
                 from_sql: statement.from_sql,
             })
             .collect()
@@ -106,7 +106,7 @@ impl Host for Core {
                 statement: options.statement.as_str().into(),
                 holdable: options.hold,
                 binary: options.binary,
-                scrollable: options.scroll,
+                scrollable: options.scroll != crate::portal::Scroll::Forbidden,
                 creation_time: portal.created_us,
             })
         });

@@ -5,19 +5,60 @@
 
 use cairn_analyze::Parameters;
 use cairn_catalog::columns::pg_class;
-use cairn_catalog::{CatalogWriter, Relation, RelationKind, RowExt};
+use cairn_catalog::{CatalogWriter, Constraint, Relation, RelationKind, RowExt};
 use cairn_exec::TxnResultExt;
 use cairn_txn::{LockScope, LockTag, TableLockMode, WaitPolicy};
 use cairn_types::oid::{FIRST_USER_OID, catalogs};
-use cairn_types::{Datum, Error, Result, err};
+use cairn_types::{Datum, Env, Error, Oid, Result, err};
 use pg_query::protobuf::{self, node::Node as NodeEnum};
 use std::sync::Arc;
 
 use crate::core::Core;
 use crate::utility::{Invocation, Outcome};
 
-pub fn set_constraints(_invocation: &Invocation<'_>, _statement: &protobuf::ConstraintsSetStmt) -> Result<Outcome> {
-    Err(Error::unsupported("SET CONSTRAINTS is"))
+pub fn set_constraints(invocation: &Invocation<'_>, statement: &protobuf::ConstraintsSetStmt) -> Result<Outcome> {
+    let core = invocation.core;
+    if invocation.top_level && !invocation.in_block {
+        core.notice(Error::warning(
+            cairn_types::sqlstate::NO_ACTIVE_SQL_TRANSACTION,
+            "SET CONSTRAINTS can only be used in transaction blocks",
+        ));
+    }
+    core.ensure_transaction()?;
+    let (catalog, path) = (core.catalog()?, core.search_path()?);
+    let mut chosen = Vec::new();
+    for node in &statement.constraints {
+        let Some(NodeEnum::RangeVar(range)) = &node.node else { continue };
+        let namespaces = if range.schemaname.is_empty() {
+            path.namespaces.clone()
+        } else {
+            let missing = || err!(INVALID_SCHEMA_NAME, "schema \"{}\" does not exist", range.schemaname);
+            vec![catalog.resolve_namespace(&path, &range.schemaname).ok_or_else(missing)?]
+        };
+        // The first schema of the path that has constraints of the name; all of them there.
+        let in_schema = |namespace: Oid| {
+            let of_name = |constraint: &&Arc<Constraint>| {
+                constraint.namespace == namespace && *constraint.name == *range.relname
+            };
+            let tables = catalog.user_relations();
+            let found: Vec<Arc<Constraint>> =
+                tables.flat_map(|table| table.constraints.iter().filter(of_name).cloned()).collect();
+            found
+        };
+        let found = namespaces.into_iter().map(in_schema).find(|found| !found.is_empty()).unwrap_or_default();
+        if found.is_empty() {
+            return Err(err!(UNDEFINED_OBJECT, "constraint \"{}\" does not exist", range.relname));
+        }
+        for constraint in found {
+            if !constraint.deferrable {
+                return Err(err!(WRONG_OBJECT_TYPE, "constraint \"{}\" is not deferrable", range.relname));
+            }
+            chosen.push(constraint.oid);
+        }
+    }
+    let chosen = (!statement.constraints.is_empty()).then_some(chosen);
+    core.with_exec(|cx| core.constraints.set_mode(cx, chosen.as_deref(), statement.deferred))?;
+    Ok(Outcome::tag("SET CONSTRAINTS"))
 }
 
 const VACUUM_OPTIONS: &[&str] = &[
@@ -147,11 +188,4 @@ pub fn cluster(invocation: &Invocation<'_>, statement: &protobuf::ClusterStmt) -
         invocation.prevent_in_block("CLUSTER")?;
     }
     Ok(Outcome::tag("CLUSTER"))
-}
-
-pub fn reindex(invocation: &Invocation<'_>, statement: &protobuf::ReindexStmt) -> Result<Outcome> {
-    if let Some(range) = &statement.relation {
-        crate::names::find_relation(invocation.core, range)?;
-    }
-    Ok(Outcome::tag("REINDEX"))
 }

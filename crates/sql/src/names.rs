@@ -108,6 +108,17 @@ pub fn reg_name(core: &Core, reg_type: Oid, object: Oid) -> Option<String> {
 
 /// Schema and name of a possibly qualified name, folded and unquoted.
 fn split(text: &str) -> Result<(Option<String>, String)> {
+    let mut parts = split_name(text)?;
+    let name = parts.pop().ok_or_else(|| err!(INVALID_NAME, "invalid name syntax"))?;
+    match parts.len() {
+        0 => Ok((None, name)),
+        1 | 2 => Ok((parts.pop(), name)),
+        _ => Err(err!(SYNTAX_ERROR, "improper qualified name (too many dotted names): {text}")),
+    }
+}
+
+/// The parts of a dotted name, folded and unquoted.
+pub fn split_name(text: &str) -> Result<Vec<String>> {
     let invalid = || err!(INVALID_NAME, "invalid name syntax");
     let mut parts: Vec<String> = Vec::new();
     let mut rest = text.trim();
@@ -146,12 +157,7 @@ fn split(text: &str) -> Result<(Option<String>, String)> {
             None => return Err(invalid()),
         }
     }
-    let name = parts.pop().ok_or_else(invalid)?;
-    match parts.len() {
-        0 => Ok((None, name)),
-        1 | 2 => Ok((parts.pop(), name)),
-        _ => Err(err!(SYNTAX_ERROR, "improper qualified name (too many dotted names): {text}")),
-    }
+    Ok(parts)
 }
 
 /// Input of the reg* types; PostgreSQL's error where there is no such object.

@@ -35,6 +35,9 @@ pub struct Portal {
     pub state: State,
     /// Made by DECLARE (or PL/pgSQL): FETCH and pg_cursors see it.
     pub cursor: Option<CursorOptions>,
+    /// Rows that a running cursor has passed, and whether it has found its end.
+    pub passed: usize,
+    pub ended: bool,
     /// Open savepoints when it was made.
     depth: usize,
     /// Survived the commit of its transaction.
@@ -42,9 +45,18 @@ pub struct Portal {
     pub created_us: i64,
 }
 
+/// Whether a cursor may go backward.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scroll {
+    Wanted,
+    /// Nothing was said: it may, if it comes to that.
+    Possible,
+    Forbidden,
+}
+
 #[derive(Clone, Debug)]
 pub struct CursorOptions {
-    pub scroll: bool,
+    pub scroll: Scroll,
     pub hold: bool,
     pub binary: bool,
     pub statement: String,
@@ -108,6 +120,8 @@ impl Portal {
             shape,
             state: State::Ready,
             cursor: None,
+            passed: 0,
+            ended: false,
             depth: core.savepoint_depth(),
             held: false,
             created_us: cairn_types::Env::statement_time(core),

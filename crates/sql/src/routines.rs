@@ -436,14 +436,52 @@ impl Core {
                 for statement in &function.statements {
                     // Polymorphic bodies are checked when they are called.
                     if !polymorphic {
-                        Compiled::new(self, &statement.raw, Parameters::Resolver(&function.arguments))?;
+                        let compiled =
+                            Compiled::new(self, &statement.raw, Parameters::Resolver(&function.arguments))
+                                .map_err(|error| in_body(error, &statement.raw.source))?;
+                        *statement.compiled.borrow_mut() = Some(Rc::new(compiled));
                     }
                 }
-                Ok(())
+                if polymorphic { Ok(()) } else { self.check_result(&function, &info) }
             }
             languages::PLPGSQL => self.compile_plpgsql(proc, &info).map(|_| ()),
             _ => Ok(()),
         }
+    }
+
+    /// Whether the last statement of a SQL function gives what the function is declared to return.
+    fn check_result(&self, function: &SqlFunction, info: &CallInfo<'_>) -> Result<()> {
+        let proc = &function.proc;
+        let result = proc.return_type;
+        let is_pseudo = self
+            .catalog()?
+            .type_by_oid(result)
+            .is_some_and(|ty| ty.kind == TypeKind::Pseudo && result != types::RECORD);
+        if is_pseudo || proc.kind == cairn_catalog::ProcKind::Procedure {
+            return Ok(());
+        }
+        let mismatch = |detail: String| Err(self.mismatch(proc, result).detail(detail));
+        let last = function.statements.last().and_then(|statement| statement.compiled.borrow().clone());
+        let Some(columns) = last.and_then(|compiled| compiled.columns.clone()) else {
+            return mismatch(
+                "Function's final statement must be SELECT or INSERT/UPDATE/DELETE RETURNING.".to_owned(),
+            );
+        };
+        if self.result_fields(proc, info).is_some() || result == types::RECORD {
+            return Ok(());
+        }
+        let [column] = &*columns else {
+            return mismatch("Final statement must return exactly one column.".to_owned());
+        };
+        let target = self.type_ref(result, -1);
+        let way = self.with_analyzer(Parameters::None, |context| {
+            cairn_analyze::coercion_expression(column.ty, target, Coercion::Assignment, context)
+        })?;
+        if way.is_none() && column.ty.oid != result {
+            let actual = crate::names::format_type(self, column.ty.oid, -1);
+            return mismatch(format!("Actual return type is {actual}."));
+        }
+        Ok(())
     }
 
     fn compile_plpgsql(&self, proc: &Arc<Proc>, info: &CallInfo<'_>) -> Result<plpgsql::interpreter::Routine> {

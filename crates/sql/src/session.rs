@@ -18,7 +18,7 @@ use cairn_exec::Execution;
 use cairn_exec::execution::Watch;
 use cairn_txn::CancelReason;
 use cairn_types::{Datum, Env, Error, Oid, Result, Severity, err, io};
-use pg_query::protobuf::node::Node as NodeEnum;
+use pg_query::protobuf::{TransactionStmt, node::Node as NodeEnum};
 
 use crate::client::{Bind, Client, Format, Frontend, ResultShape, Startup, TransactionStatus};
 use crate::core::{Core, User};
@@ -31,14 +31,15 @@ use crate::statement::{Compiled, Kind};
 use crate::transaction::Phase;
 use crate::utility::{self, Invocation, Outcome};
 
-/// A prepared statement, of either protocol.
+/// A prepared statement, of either protocol. Those of one text share what was compiled.
+#[derive(Clone)]
 pub struct PreparedStatement {
     pub name: String,
     pub text: Arc<str>,
     /// `None`: an empty query.
     pub raw: Option<Arc<RawStatement>>,
-    pub parameter_types: Vec<Oid>,
-    compiled: RefCell<Option<Rc<Compiled>>>,
+    pub parameter_types: Arc<[Oid]>,
+    compiled: Rc<RefCell<Option<Rc<Compiled>>>>,
     /// Made by PREPARE.
     pub from_sql: bool,
     pub prepared_us: i64,
@@ -64,8 +65,8 @@ impl PreparedStatement {
             name: name.to_owned(),
             text,
             raw,
-            parameter_types: types.into_inner(),
-            compiled: RefCell::new(compiled),
+            parameter_types: types.into_inner().into(),
+            compiled: Rc::new(RefCell::new(compiled)),
             from_sql,
             prepared_us: core.statement_time(),
         })
@@ -80,7 +81,7 @@ impl PreparedStatement {
                 return Ok(Some(Rc::clone(kept)));
             }
         }
-        let types = RefCell::new(self.parameter_types.clone());
+        let types = RefCell::new(self.parameter_types.to_vec());
         let fresh = Rc::new(Compiled::new(core, raw, Parameters::Infer(&types))?);
         if let Some(kept) = kept {
             if !same_columns(&kept, &fresh) {
@@ -144,9 +145,49 @@ impl PreparedStatements {
     }
 }
 
+/// Statements that were parsed before, by text and given parameter types: drivers that do not prepare send Parse for
+/// every execution.
+#[derive(Default)]
+struct ParsedStatements(HashMap<Arc<str>, Vec<(Vec<Oid>, PreparedStatement)>>);
+
+impl ParsedStatements {
+    /// More than so many are forgotten all at once; longer texts are not kept.
+    const COUNT_MAX: usize = 1000;
+    const LENGTH_MAX: usize = 16 * 1024;
+
+    /// The statement, if nothing has changed under it.
+    fn get(&mut self, core: &Core, text: &str, types: &[Oid]) -> Result<Option<&PreparedStatement>> {
+        let Some(list) = self.0.get_mut(text) else { return Ok(None) };
+        let Some(index) = list.iter().position(|(given, _)| given == types) else { return Ok(None) };
+        let current = match &*list[index].1.compiled.borrow() {
+            Some(compiled) => compiled.is_current(core)?,
+            None => false,
+        };
+        if !current {
+            list.swap_remove(index);
+            return Ok(None);
+        }
+        Ok(list.get(index).map(|(_, statement)| statement))
+    }
+
+    fn keep(&mut self, types: &[Oid], statement: &PreparedStatement) {
+        let is_query = statement.compiled.borrow().as_ref().is_some_and(|compiled| compiled.plan().is_some());
+        if !is_query || statement.text.len() > Self::LENGTH_MAX {
+            return;
+        }
+        if self.0.len() >= Self::COUNT_MAX {
+            self.0.clear();
+        }
+        self.0.entry(Arc::clone(&statement.text)).or_default().push((types.to_vec(), statement.clone()));
+    }
+}
+
 pub struct Session {
     core: Rc<Core>,
     shapes: ShapeCache,
+    parsed: ParsedStatements,
+    /// BEGIN, COMMIT and their kin, parsed, by text.
+    transactions: HashMap<String, TransactionStmt>,
     /// What the client was last told of each reported setting.
     reported: Vec<(&'static str, String)>,
 }
@@ -169,7 +210,7 @@ impl Session {
         }
         let entry = instance.register(&startup, &database, &user, wake);
         let core = Core::new(Arc::clone(instance), database, entry, user);
-        let mut session = Session { core, shapes: ShapeCache::default(), reported: Vec::new() };
+        let mut session = Session { core, shapes: ShapeCache::default(), parsed: ParsedStatements::default(), transactions: HashMap::new(), reported: Vec::new() };
         for (name, value) in &startup.settings {
             session.core.with_settings(|settings| settings.set(name, value, false, Source::Client))?;
         }
@@ -248,6 +289,12 @@ impl Session {
                     .map_err(Cached::without_position);
             }
         }
+        if let Some(statement) = self.transactions.get(text) {
+            let tag = core.transaction_statement(statement)?;
+            core.send_notices(client);
+            client.command_complete(tag);
+            return Ok(());
+        }
         let statements = cairn_analyze::parse(text)?;
         if statements.is_empty() {
             core.finish_implicit()?;
@@ -255,6 +302,14 @@ impl Session {
             return Ok(());
         }
         let many = statements.len() > 1;
+        if let ([RawStatement { node, .. }], true) = (statements.as_slice(), text.len() < 100) {
+            if let NodeEnum::TransactionStmt(statement) = &**node {
+                if self.transactions.len() >= 100 {
+                    self.transactions.clear();
+                }
+                self.transactions.insert(text.to_owned(), statement.clone());
+            }
+        }
         let last = statements.len() - 1;
         for (index, raw) in statements.into_iter().enumerate() {
             if index > 0 {
@@ -325,6 +380,17 @@ impl Session {
     fn parse_message(&mut self, name: &str, text: &str, types: &[Oid]) -> Result<()> {
         let core = &self.core;
         core.prepared.borrow().check_free(name)?;
+        if core.phase() != Phase::Failed {
+            if let Some(known) = self.parsed.get(core, text, types)? {
+                core.start_implicit();
+                let statement = PreparedStatement {
+                    name: name.to_owned(),
+                    prepared_us: core.statement_time(),
+                    ..PreparedStatement::clone(known)
+                };
+                return core.prepared.borrow_mut().add(statement);
+            }
+        }
         let mut statements = cairn_analyze::parse(text)?;
         if statements.len() > 1 {
             return Err(err!(SYNTAX_ERROR, "cannot insert multiple commands into a prepared statement"));
@@ -333,6 +399,7 @@ impl Session {
         self.check_runnable(raw.as_ref())?;
         core.start_implicit();
         let statement = PreparedStatement::new(core, name, text.into(), raw, types, false)?;
+        self.parsed.keep(types, &statement);
         core.prepared.borrow_mut().add(statement)
     }
 
@@ -352,7 +419,7 @@ impl Session {
         }
         let compiled = statement.compiled(core)?;
         let mut params = Vec::with_capacity(expected);
-        for (index, (value, ty)) in bind.parameters.iter().zip(&statement.parameter_types).enumerate() {
+        for (index, (value, ty)) in bind.parameters.iter().zip(statement.parameter_types.iter()).enumerate() {
             let format = match bind.parameter_formats.as_slice() {
                 [] => Format::Text,
                 [one] => *one,

@@ -159,7 +159,6 @@ pub fn run(invocation: &mut Invocation<'_>, statement: &Statement) -> Result<Out
             NodeEnum::VacuumStmt(vacuum) => maintenance::vacuum(invocation, vacuum),
             NodeEnum::CheckPointStmt(_) => Ok(Outcome::tag("CHECKPOINT")),
             NodeEnum::ClusterStmt(cluster) => maintenance::cluster(invocation, cluster),
-            NodeEnum::ReindexStmt(reindex) => maintenance::reindex(invocation, reindex),
             NodeEnum::ListenStmt(_) => Err(Error::unsupported("LISTEN is")),
             // Nobody can be listening.
             NodeEnum::UnlistenStmt(_) => Ok(Outcome::tag("UNLISTEN")),
@@ -212,7 +211,7 @@ pub(crate) fn executed(
     }
     let catalog = core.catalog()?;
     let expressions = core.with_analyzer(Parameters::None, |context| {
-        let typed = statement.params.iter().zip(&prepared.parameter_types).enumerate();
+        let typed = statement.params.iter().zip(prepared.parameter_types.iter()).enumerate();
         let analyze = |(index, (node, ty)): (usize, (&Node, &u32))| {
             let collation = catalog.type_by_oid(*ty).map_or(0, |ty| ty.collation);
             let target = TypeRef { oid: *ty, typmod: -1, collation };

@@ -182,7 +182,13 @@ fn load(
                 break;
             }
             let values = row(core, relation, &reader, &inputs, options)?;
-            loader.insert(cx, values).map_err(|error| in_line(error, relation, &reader))?;
+            loader.insert(cx, values).map_err(|error| match error.sqlstate() {
+                // PostgreSQL finds it when it writes a batch of lines, and no longer has the text.
+                cairn_types::sqlstate::UNIQUE_VIOLATION => {
+                    error.context(format!("COPY {}, line {}", relation.name, reader.line_number))
+                }
+                _ => in_line(error, relation, &reader),
+            })?;
         }
         loader.finish(cx)
     })?;

@@ -118,7 +118,9 @@ impl<'a> Reader<'a> {
         self.line = 0..0;
         self.line_number += 1;
         let csv = self.options.format == CopyFormat::Csv;
-        let (quote, escape) = (self.options.quote, self.options.escape);
+        let quote = self.options.quote;
+        // A doubled quote closes and opens again: nothing to look out for.
+        let escape = Some(self.options.escape).filter(|escape| *escape != quote);
         let (mut at, mut in_quotes, mut last_was_escape) = (self.start, false, false);
         let mut escaped = false;
         loop {
@@ -138,13 +140,13 @@ impl<'a> Reader<'a> {
             };
             if csv {
                 // The rule of quotes is that of split_csv, followed closely enough to know a line's end.
-                if in_quotes && byte == escape {
+                if in_quotes && Some(byte) == escape {
                     last_was_escape = !last_was_escape;
                 }
                 if byte == quote && !last_was_escape {
                     in_quotes = !in_quotes;
                 }
-                if byte != escape {
+                if Some(byte) != escape {
                     last_was_escape = false;
                 }
                 if in_quotes {

@@ -110,8 +110,7 @@ fn write_text(text: &str, delimiter: u8, out: &mut Vec<u8>) {
                 continue;
             }
         };
-        // A delimiter that is one of the control characters is written as itself, escaped.
-        out.extend_from_slice(&[b'\\', if byte == delimiter { byte } else { symbol }]);
+        out.extend_from_slice(&[b'\\', symbol]);
     }
 }
 

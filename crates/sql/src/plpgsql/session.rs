@@ -13,7 +13,7 @@ use pg_query::protobuf::node::Node as NodeEnum;
 use super::spi::{Column, CursorMove, FragmentKind, Prepared, RowSource, Spi, Subtransaction};
 use crate::core::Core;
 use crate::cursors::{self, Motion};
-use crate::portal::CursorOptions;
+use crate::portal::{CursorOptions, Scroll};
 use crate::statement::{Compiled, Kind};
 use crate::utility::{self, Invocation};
 
@@ -63,6 +63,28 @@ impl Core {
             (Some(_), false) => Err(Error::unsupported("several commands in one EXECUTE are")),
             (None, _) => Err(err!(SYNTAX_ERROR, "empty command")),
         }
+    }
+
+    /// `table.column%type` and `table%rowtype`; `None` for any other text.
+    fn copied_type(&self, text: &str) -> Result<Option<TypeRef>> {
+        let Some((name, kind)) = text.rsplit_once('%') else { return Ok(None) };
+        let missing = || err!(UNDEFINED_TABLE, "relation \"{}\" does not exist", name.trim());
+        let mut parts = crate::names::split_name(name.trim())?;
+        let column = match kind.trim().to_ascii_lowercase().as_str() {
+            "type" => parts.pop(),
+            "rowtype" => None,
+            _ => return Ok(None),
+        };
+        let table = parts.pop().ok_or_else(missing)?;
+        let (catalog, path) = (self.catalog()?, self.search_path()?);
+        let relation =
+            catalog.resolve_relation(&path, parts.last().map(String::as_str), &table).ok_or_else(missing)?;
+        let Some(column) = column else { return Ok(Some(self.type_ref(relation.row_type, -1))) };
+        let found = relation.columns.iter().find(|one| !one.dropped && *one.name == *column);
+        let found = found.ok_or_else(|| {
+            err!(UNDEFINED_COLUMN, "column \"{column}\" of relation \"{table}\" does not exist")
+        })?;
+        Ok(Some(found.ty))
     }
 
     /// Locks the plan's tables. Where the catalog changed meanwhile, the fragment is of no use any more.
@@ -228,6 +250,9 @@ impl Spi for Core {
     }
 
     fn parse_type(&self, text: &str) -> Result<TypeRef> {
+        if let Some(ty) = self.copied_type(text)? {
+            return Ok(ty);
+        }
         let (oid, typmod) = self.with_analyzer(Parameters::None, |context| {
             cairn_analyze::parse_type_name(text, context)
         })?;
@@ -286,7 +311,11 @@ impl Spi for Core {
             None => self.portals.borrow_mut().unnamed_cursor(),
         };
         let options = CursorOptions {
-            scroll: scroll.unwrap_or(true),
+            scroll: match scroll {
+                Some(true) => Scroll::Wanted,
+                Some(false) => Scroll::Forbidden,
+                None => Scroll::Possible,
+            },
             hold: false,
             binary: false,
             statement: fragment.compiled.raw.text().to_owned(),
