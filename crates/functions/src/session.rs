@@ -162,7 +162,7 @@ fn numeric_size_pretty(size: &Numeric) -> Result<Datum> {
         return Ok(Datum::text(format!("{size} bytes")));
     }
     if !size.is_finite() {
-        return Ok(Datum::text(format!("{size} bytes")));
+        return Ok(Datum::text(format!("{size} PB")));
     }
     let half_limit = Numeric::from(20 * 1024 - 1);
     let shift = Numeric::from(1024);

@@ -102,6 +102,20 @@ for source in sorted((here / "inputs").glob("*.txt")):
             script.append(f"select {quote('aggregate ' + name)} || E'\\t' || pg_temp.attempt({quote(kind_of)})"
                           f" || E'\\t' || pg_temp.attempt({quote(result)}){shown};")
             continue
+        if name.startswith("ordered "):
+            name = name.removeprefix("ordered ").strip()
+            (direct_kind, directs), (kind, values) = parts
+            literals = ", ".join("(" + ("null" if v is None else quote(v)) + ")" for v in values)
+            shown = f" || E'\\t' || {quote(kind)}::regtype::oid || '=' || " + quote(
+                " ;; ".join("\\N" if v is None else v for v in values))
+            for direct in directs:
+                none = direct_kind == "-"
+                argument = "" if none else ("null" if direct is None else quote(direct)) + f"::{direct_kind}"
+                call = f"{name}({argument}) within group (order by x::{kind}) from (values {literals}) v(x)"
+                given = "'-'" if none else f"{quote(direct_kind)}::regtype::oid || '=' || {quote(direct or chr(92) + 'N')}"
+                script.append(f"select {quote('ordered ' + name)} || E'\\t' || pg_temp.attempt({quote(f'(select pg_typeof(x)::oid from (select {call}) v(x))')})"
+                              f" || E'\\t' || pg_temp.attempt({quote(f'(select {call})')}) || E'\\t' || {given}{shown};")
+            continue
         for values in itertools.product(*(values for _, values in parts)):
             types = "array[" + ", ".join(quote(k) for k in kinds) + "]::regtype[]"
             script.append(f"select pg_temp.call({quote(name)}, {types}, {array(values)}text[]);")
