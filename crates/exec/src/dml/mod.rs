@@ -70,7 +70,7 @@ pub fn plan(planner: &mut Planner<'_>, query: &Query) -> Result<Planned> {
     let target = &targets.tables[0];
     let action = match query.command {
         CommandType::Insert => Action::Insert {
-            values: assignments(planner, &query.targets)?,
+            values: failing_first(assignments(planner, &query.targets)?),
             conflict: match &query.on_conflict {
                 Some(clause) => Some(plan_conflict(planner, clause, range, target)?),
                 None => None,
@@ -114,6 +114,22 @@ fn assignments(planner: &mut Planner<'_>, targets: &[TargetEntry]) -> Result<Vec
         .filter(|target| !target.junk)
         .map(|target| Ok((column_index(target.resno), planner.compile(&target.expr)?)))
         .collect()
+}
+
+/// A constant that could not be folded will fail. PostgreSQL finds out while it plans, before any sequence has moved.
+fn failing_first(mut values: Vec<(usize, Code)>) -> Vec<(usize, Code)> {
+    let is_const = |code: &Code| code.as_const().is_some();
+    values.sort_by_key(|(_, code)| match code {
+        Code::Call { function, args } => !(is_immutable(function) && args.iter().all(is_const)),
+        Code::Call1 { function, arg } => !(is_immutable(function) && is_const(arg)),
+        Code::Call2 { function, args } => !(is_immutable(function) && args.iter().all(is_const)),
+        _ => true,
+    });
+    values
+}
+
+fn is_immutable(function: &crate::expr::Function) -> bool {
+    function.proc.volatility == cairn_catalog::Volatility::Immutable
 }
 
 fn old_place(planner: &Planner<'_>, range: usize, relation: &Arc<Relation>) -> Result<RowPlace> {
