@@ -79,12 +79,15 @@ pub fn plan_query(core: &Core, catalog: &Arc<Catalog>, query: &Query, explain: b
 pub fn result_columns(catalog: &Catalog, columns: &[cairn_exec::ResultColumn]) -> Arc<[ResultColumn]> {
     columns
         .iter()
-        .map(|column| ResultColumn {
-            name: Arc::clone(&column.name),
-            ty: column.ty,
-            type_length: type_length(catalog, column.ty.oid),
-            origin_table: column.origin_table,
-            origin_column: column.origin_column,
+        .map(|column| {
+            let ty = sent_type(catalog, column.ty);
+            ResultColumn {
+                name: Arc::clone(&column.name),
+                ty,
+                type_length: type_length(catalog, ty.oid),
+                origin_table: column.origin_table,
+                origin_column: column.origin_column,
+            }
         })
         .collect()
 }
@@ -105,6 +108,16 @@ pub fn plain_column(name: &str, ty: Oid) -> ResultColumn {
         origin_table: 0,
         origin_column: 0,
     }
+}
+
+/// The protocol shows a domain as what it is made of.
+fn sent_type(catalog: &Catalog, mut ty: TypeRef) -> TypeRef {
+    while let Some(domain) =
+        catalog.type_by_oid(ty.oid).filter(|found| found.kind == cairn_catalog::TypeKind::Domain)
+    {
+        ty = TypeRef { oid: domain.base, typmod: domain.base_typmod, ..ty };
+    }
+    ty
 }
 
 pub fn type_length(catalog: &Catalog, ty: Oid) -> i16 {
