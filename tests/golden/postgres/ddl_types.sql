@@ -1,6 +1,5 @@
 create type mood as enum ('sad', 'ok', 'happy');
 create type mood as enum ('a');
-create type bad as enum ('a', 'a');
 alter type mood add value 'better' after 'ok';
 alter type mood add value 'worst' before 'sad';
 alter type mood add value 'ok';

@@ -170,7 +170,7 @@ fn run(
             drop_not_null(cx, relation, &command.name)
         }
         Action::AtAlterColumnType => {
-            require_kind(relation, "ALTER COLUMN ... TYPE", TABLE_OR_TYPE)?;
+            require_kind(relation, "ALTER COLUMN ... SET DATA TYPE", TABLE_OR_TYPE)?;
             super::alter_type::alter_column_type(cx, relation, command)
         }
         Action::AtAddConstraint | Action::AtAddIndex => {
@@ -458,7 +458,11 @@ fn set_default(cx: &mut DdlContext<'_>, relation: &Arc<Relation>, command: &Alte
     // The new expression is checked before the old one goes.
     let new = match command.def.as_deref() {
         Some(node) => {
-            let expr = text::default_expression(cx, node, &column.name, column.ty)?;
+            // PostgreSQL tells no position here.
+            let expr = text::default_expression(cx, node, &column.name, column.ty).map_err(|mut error| {
+                error.report_mut().location = None;
+                error
+            })?;
             if table::is_null_constant(&expr) {
                 None
             } else {

@@ -11,7 +11,7 @@ use cairn_catalog::{Catalog, ConstraintKind, Index, IndexKeyColumn, Relation, Ro
 use cairn_exec::TxnResultExt;
 use cairn_exec::table::{IndexLayout, TableLayout};
 use cairn_types::quote::{quote_identifier, quote_qualified};
-use cairn_types::{Datum, Error, Oid, Result, err};
+use cairn_types::{Datum, Error, Oid, Result, err, sqlstate};
 
 use super::context::DdlContext;
 use super::{constraint, index};
@@ -83,7 +83,7 @@ pub fn build_index(cx: &mut DdlContext<'_>, oid: Oid) -> Result<()> {
         entries.entries.push((key, value, entry_layout.enforces_unique(values)));
         Ok(true)
     })?;
-    let duplicate = || duplicate_error(cx, &table, &index);
+    let duplicate = || duplicate_error(cx, &cx.catalog, &table, &index);
     entries.write(cx, duplicate)
 }
 
@@ -104,7 +104,12 @@ impl Entries {
 }
 
 /// 23505 with the key that is there twice, as PostgreSQL finds it: by a query, because the entries have lost the values.
-fn duplicate_error(cx: &DdlContext<'_>, table: &Relation, index: &Index) -> Result<Error> {
+fn duplicate_error(
+    cx: &DdlContext<'_>,
+    catalog: &Arc<Catalog>,
+    table: &Relation,
+    index: &Index,
+) -> Result<Error> {
     let columns: Vec<String> = index
         .keys
         .iter()
@@ -117,14 +122,14 @@ fn duplicate_error(cx: &DdlContext<'_>, table: &Relation, index: &Index) -> Resu
     let filter = index.predicate.as_ref().map_or(String::new(), |text| format!(" where {text}"));
     let query = format!(
         "select {listed} from only {}{filter} group by {} having count(*) > 1 limit 1",
-        table_name(&cx.catalog, table),
+        table_name(catalog, table),
         columns.join(", ")
     );
     let error = err!(UNIQUE_VIOLATION, "could not create unique index \"{}\"", index.name)
-        .table(cx.catalog.namespace_name(table.namespace).to_string(), table.name.to_string())
+        .table(catalog.namespace_name(table.namespace).to_string(), table.name.to_string())
         .constraint(index.name.to_string());
     let mut detail = None;
-    cx.host.select(&cx.catalog, &query, &mut |row| {
+    cx.host.select(catalog, &query, &mut |row| {
         let values: Vec<String> = row
             .iter()
             .map(|value| match value {
@@ -288,7 +293,14 @@ pub fn rewrite(
             Ok(true)
         })?;
     }
-    loader.finish(cx)
+    loader.finish(cx).map_err(|error| {
+        let primary = relation.primary_key.as_ref();
+        match primary.filter(|_| error.sqlstate() == sqlstate::UNIQUE_VIOLATION && error.report().detail.is_none()) {
+            // The rows can still be asked for as they were.
+            Some(primary) => duplicate_error(cx, old_catalog, old, primary).unwrap_or(error),
+            None => error,
+        }
+    })
 }
 
 /// The value of an expression without columns.

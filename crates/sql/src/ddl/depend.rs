@@ -121,13 +121,9 @@ fn of_node(expr: &Expr, catalog: &Catalog, found: &mut Vec<Address>) {
     }
 }
 
-/// What using a type means: the type itself, for an array that of its elements, for a row type its table.
+/// A type that users made; `None` for a built-in one.
 pub fn of_type(oid: Oid, catalog: &Catalog) -> Option<Address> {
-    if oid < FIRST_USER_OID {
-        return None;
-    }
-    let element = catalog.array_element(oid);
-    let object = catalog.type_by_oid(if element != 0 { element } else { oid })?;
+    let object = catalog.type_by_oid(oid)?;
     Some(Address::new(pg_type::TABLE, object.oid)).filter(|address| !address.is_pinned())
 }
 

@@ -338,8 +338,8 @@ impl Walk<'_> {
             }
         }
         for dependents in self.dependents.values_mut() {
-            // Oldest first: as PostgreSQL reports them.
-            dependents.sort_by_key(|(address, ..)| (address.object, address.class, address.sub));
+            // The newest first, as PostgreSQL drops them; the report goes the other way round.
+            dependents.sort_by_key(|(address, ..)| (std::cmp::Reverse(address.object), address.class, address.sub));
         }
     }
 
@@ -401,12 +401,7 @@ impl Walk<'_> {
 fn report(cx: &DdlContext<'_>, walk: &Walk<'_>, targets: &[Address], cascade: bool) -> Result<()> {
     let describe = |address| describe(&cx.catalog, &cx.search_path, address);
     let mut lines = Vec::new();
-    let mut order = Vec::new();
-    // As they were found: what depends on the target first, then what depends on that.
-    for target in targets {
-        collect_preorder(walk, *target, &mut order);
-    }
-    for address in order {
+    for &address in walk.order.iter().rev() {
         let Some(reached) = walk.reached.get(&address) else { continue };
         if reached.named || reached.silent {
             continue;
@@ -445,24 +440,6 @@ fn report(cx: &DdlContext<'_>, walk: &Walk<'_>, targets: &[Address], cascade: bo
         ),
     };
     Err(error.detail(detail.join("\n")).hint("Use DROP ... CASCADE to drop the dependent objects too."))
-}
-
-fn collect_preorder(walk: &Walk<'_>, address: Address, order: &mut Vec<Address>) {
-    if order.contains(&address) {
-        return;
-    }
-    order.push(address);
-    let children: Vec<Address> = walk
-        .order
-        .iter()
-        .filter(|child| walk.reached.get(child).is_some_and(|reached| reached.on == address && !reached.named))
-        .copied()
-        .collect();
-    let mut children = children;
-    children.sort_by_key(|child| (child.object, child.sub));
-    for child in children {
-        collect_preorder(walk, child, order);
-    }
 }
 
 /// Removes one object's rows. What depends on it is gone already.

@@ -161,7 +161,13 @@ fn read_parameters(cx: &DdlContext<'_>, nodes: &[Node], procedure: bool) -> Resu
     for node in nodes {
         let NodeEnum::FunctionParameter(parameter) = inner(node)? else { continue };
         let type_name = super::node::required(&parameter.arg_type)?;
-        let (oid, _) = cairn_analyze::resolve_type_name(type_name, &cx.analyze_context())?;
+        let (oid, _) =
+            cairn_analyze::resolve_type_name(type_name, &cx.analyze_context()).map_err(|error| {
+                if error.sqlstate() != cairn_types::sqlstate::UNDEFINED_OBJECT {
+                    return error;
+                }
+                err!(UNDEFINED_OBJECT, "type {} does not exist", strings(&type_name.names).join("."))
+            })?;
         if type_name.setof {
             return Err(err!(
                 INVALID_FUNCTION_DEFINITION,
@@ -653,7 +659,7 @@ pub fn find(
             Err(error) => return Err(error),
         }
     }
-    let list = args.iter().map(|oid| cx.catalog.type_name(*oid, &cx.search_path)).collect::<Vec<_>>().join(",");
+    let list = args.iter().map(|oid| cx.catalog.type_name(*oid, &cx.search_path)).collect::<Vec<_>>().join(", ");
     let full = |proc: &Proc| -> bool {
         // DROP PROCEDURE may list OUT parameters as well.
         proc.arg_types == args || (kind != ObjectType::ObjectFunction && proc.all_arg_types == args && !args.is_empty())

@@ -33,6 +33,8 @@ pub struct IndexSpec {
     pub options: Vec<cairn_types::Text>,
     /// For a constraint: deferrable, initially deferred.
     pub constraint: Option<(bool, bool)>,
+    /// Where it stands in the statement; 0 if nowhere.
+    pub location: i32,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -126,6 +128,7 @@ fn read(statement: &protobuf::IndexStmt) -> Result<IndexSpec> {
         predicate: statement.where_clause.clone(),
         options: reloptions::index_options(&statement.options)?,
         constraint: None,
+        location: -1,
     })
 }
 

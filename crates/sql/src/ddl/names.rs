@@ -34,7 +34,7 @@ pub fn display(name: &RangeVar) -> String {
 }
 
 pub fn undefined(name: &RangeVar) -> Error {
-    err!(UNDEFINED_TABLE, "relation \"{}\" does not exist", display(name)).at(name.location)
+    err!(UNDEFINED_TABLE, "relation \"{}\" does not exist", display(name))
 }
 
 fn check_database(cx: &DdlContext<'_>, name: &RangeVar) -> Result<()> {
@@ -80,7 +80,7 @@ pub fn open(cx: &mut DdlContext<'_>, name: &RangeVar, mode: TableLockMode) -> Re
         None => {
             if !name.schemaname.is_empty() && cx.catalog.resolve_namespace(&cx.search_path, &name.schemaname).is_none()
             {
-                return Err(undefined_schema(&name.schemaname).at(name.location));
+                return Err(undefined_schema(&name.schemaname));
             }
             Err(undefined(name))
         }

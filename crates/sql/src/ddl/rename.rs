@@ -5,13 +5,13 @@
 
 use std::sync::Arc;
 
-use cairn_analyze::query::{Query, RangeTableKind};
+use cairn_analyze::query::{Expr, Query, RangeTableKind};
 use cairn_catalog::columns::*;
-use cairn_catalog::{Catalog, IndexKeyColumn, Relation, RelationKind, RowExt};
+use cairn_catalog::{Catalog, Relation, RelationKind, RowExt};
 use cairn_exec::TxnResultExt;
 use cairn_txn::TableLockMode;
 use cairn_types::oid::FIRST_USER_OID;
-use cairn_types::{Datum, Error, Oid, Result, Text, err};
+use cairn_types::{Datum, Error, Oid, Result, err};
 use pg_query::protobuf::{self, Node, ObjectType, node::Node as NodeEnum};
 
 use super::context::DdlContext;
@@ -160,7 +160,29 @@ fn rename_column(cx: &mut DdlContext<'_>, statement: &protobuf::RenameStmt, new_
             row[pg_attribute::ATTNAME] = Datum::text(new_name);
         })
     })?;
+    if matches!(relation.kind, RelationKind::View | RelationKind::MaterializedView) {
+        rename_view_column(cx, relation.oid)?;
+    }
     refresh_texts(cx, &before, &statement.subname)
+}
+
+/// The query of a view gives its columns the view's names.
+fn rename_view_column(cx: &mut DdlContext<'_>, oid: Oid) -> Result<()> {
+    let view = cx.relation(oid)?;
+    let Some(stored) = &view.view_query else { return Ok(()) };
+    let mut query = text::read_query(stored, &cx.catalog, cx.env)?;
+    super::view::name_targets(&mut query, view.columns.iter().map(|column| &*column.name));
+    let stored = text::stored_query(&query, &cx.catalog, cx.env)?;
+    cx.change(|writer| {
+        writer
+            .update_where(
+                pg_rewrite::TABLE,
+                |row| row.oid(pg_rewrite::EV_CLASS) == oid,
+                |row| row[pg_rewrite::EV_ACTION] = Datum::text(&*stored),
+            )
+            .sql()?;
+        Ok(())
+    })
 }
 
 fn index_column(cx: &DdlContext<'_>, relation: &Relation, name: &str) -> Result<i16> {
@@ -331,6 +353,7 @@ pub fn set_schema(cx: &mut DdlContext<'_>, statement: &protobuf::AlterObjectSche
         | ObjectType::ObjectMatview => {
             let name = required(&statement.relation)?;
             let Some(relation) = find(cx, name, statement.missing_ok)? else { return Ok(()) };
+            check_movable(&relation)?;
             check_word(&relation, statement.object_type())?;
             let namespace = names::namespace(cx, &statement.newschema)?;
             move_relation(cx, &relation, namespace)
@@ -357,6 +380,21 @@ pub fn set_schema(cx: &mut DdlContext<'_>, statement: &protobuf::AlterObjectSche
         }
         _ => Err(Error::unsupported("moving this kind of object to another schema is")),
     }
+}
+
+fn check_movable(relation: &Relation) -> Result<()> {
+    let hint = match relation.kind {
+        RelationKind::Index => "Change the schema of the table instead.",
+        RelationKind::CompositeType => "Use ALTER TYPE instead.",
+        _ => return Ok(()),
+    };
+    Err(err!(
+        WRONG_OBJECT_TYPE,
+        "cannot change schema of {} \"{}\"",
+        kind_name(relation.kind),
+        relation.name
+    )
+    .hint(hint))
 }
 
 fn move_dependency(cx: &mut DdlContext<'_>, object: Address, from: Oid, to: Oid) -> Result<()> {
@@ -547,30 +585,58 @@ pub fn change_relation_owner(cx: &mut DdlContext<'_>, relation: &Arc<Relation>, 
 
 // Stored texts.
 
-/// A stored text that has to be written again.
-struct Change {
+/// A stored text that may have to be written again: where it is, and what it means.
+struct Stored {
     catalog: Oid,
     key_column: usize,
     oid: Oid,
     column: usize,
-    text: String,
+    old: String,
+    meaning: Meaning,
+}
+
+enum Meaning {
+    /// Expressions over the columns of a relation (0: of none); several are joined.
+    Expressions { relation: Oid, expressions: Vec<Expr> },
+    Query(Box<Query>),
 }
 
 /// Writes the stored texts that have `name` in them again, as they read under the new picture.
 pub fn refresh_texts(cx: &mut DdlContext<'_>, before: &Arc<Catalog>, name: &str) -> Result<()> {
+    // Constants are read by the session, which must see the old names too.
+    cx.host.set_catalog(before);
+    let read = read_texts(cx, before, name);
+    cx.host.set_catalog(&cx.catalog);
     let mut changes = Vec::new();
-    collect_expressions(cx, before, name, &mut changes)?;
-    collect_queries(cx, before, name, &mut changes)?;
+    for mut stored in read? {
+        let text = match &mut stored.meaning {
+            Meaning::Expressions { relation, expressions } => {
+                let relation = cx.catalog.relation(*relation);
+                let texts = expressions
+                    .iter()
+                    .map(|expr| text::stored_expression(expr, relation, &cx.catalog, cx.env))
+                    .collect::<Result<Vec<_>>>()?;
+                texts.join(", ")
+            }
+            Meaning::Query(query) => {
+                replace_relations(query, &cx.catalog);
+                text::stored_query(query, &cx.catalog, cx.env)?
+            }
+        };
+        if text != stored.old {
+            changes.push((stored, text));
+        }
+    }
     if changes.is_empty() {
         return Ok(());
     }
     cx.change(|writer| {
-        for change in &changes {
+        for (stored, text) in &changes {
             writer
                 .update_where(
-                    change.catalog,
-                    |row| row.oid(change.key_column) == change.oid,
-                    |row| row[change.column] = Datum::text(&*change.text),
+                    stored.catalog,
+                    |row| row.oid(stored.key_column) == stored.oid,
+                    |row| row[stored.column] = Datum::text(&**text),
                 )
                 .sql()?;
         }
@@ -578,118 +644,60 @@ pub fn refresh_texts(cx: &mut DdlContext<'_>, before: &Arc<Catalog>, name: &str)
     })
 }
 
-fn collect_expressions(
-    cx: &DdlContext<'_>,
-    before: &Arc<Catalog>,
-    name: &str,
-    changes: &mut Vec<Change>,
-) -> Result<()> {
-    for old in before.user_relations() {
-        let Some(new) = cx.catalog.relation(old.oid) else { continue };
-        let again = |stored: &Text, columns: bool| -> Result<Option<String>> {
-            if !stored.contains(name) {
-                return Ok(None);
-            }
-            let expr = text::read_expression(stored, columns.then_some(old), before, cx.env)?;
-            let text = text::stored_expression(&expr, columns.then_some(new), &cx.catalog, cx.env)?;
-            Ok((*text != **stored).then_some(text))
-        };
-        for row in before.user_rows(pg_attrdef::TABLE).filter(|row| row.oid(pg_attrdef::ADRELID) == old.oid) {
-            let number = row.int(pg_attrdef::ADNUM) as usize;
-            let generated = old.columns.get(number - 1).is_some_and(|column| column.generated);
-            if let Some(text) = again(&row.text(pg_attrdef::ADBIN), generated)? {
-                let oid = row.oid(pg_attrdef::OID);
-                let (key_column, column) = (pg_attrdef::OID, pg_attrdef::ADBIN);
-                changes.push(Change { catalog: pg_attrdef::TABLE, key_column, oid, column, text });
-            }
-        }
-        for constraint in &old.constraints {
-            let Some(stored) = &constraint.expression else { continue };
-            if let Some(text) = again(stored, true)? {
-                let (key_column, column) = (pg_constraint::OID, pg_constraint::CONBIN);
-                changes.push(Change {
-                    catalog: pg_constraint::TABLE,
-                    key_column,
-                    oid: constraint.oid,
-                    column,
-                    text,
-                });
-            }
-        }
-        for index in &old.indexes {
-            let mut texts = Vec::new();
-            let mut changed = false;
-            for key in &index.keys {
-                let IndexKeyColumn::Expression(stored) = &key.key else { continue };
-                let text = again(stored, true)?;
-                changed |= text.is_some();
-                texts.push(text.unwrap_or_else(|| stored.to_string()));
-            }
-            let change = |column, text| Change {
-                catalog: pg_index::TABLE,
-                key_column: pg_index::INDEXRELID,
-                oid: index.oid,
-                column,
-                text,
-            };
-            if changed {
-                changes.push(change(pg_index::INDEXPRS, texts.join(", ")));
-            }
-            if let Some(stored) = &index.predicate {
-                if let Some(text) = again(stored, true)? {
-                    changes.push(change(pg_index::INDPRED, text));
-                }
-            }
-        }
-    }
-    for proc in before.user_procs() {
-        if !proc.arg_defaults.iter().any(|stored| stored.contains(name)) {
-            continue;
-        }
-        let texts = proc
-            .arg_defaults
+fn read_texts(cx: &DdlContext<'_>, before: &Arc<Catalog>, name: &str) -> Result<Vec<Stored>> {
+    let mut found = Vec::new();
+    let over = |text: &str, relation: Option<&Arc<Relation>>| -> Result<Vec<Expr>> {
+        cairn_catalog::system_table::split_expressions(text)
             .iter()
-            .map(|stored| {
-                let expr = text::read_expression(stored, None, before, cx.env)?;
-                text::stored_expression(&expr, None, &cx.catalog, cx.env)
-            })
-            .collect::<Result<Vec<_>>>()?;
-        changes.push(Change {
-            catalog: pg_proc::TABLE,
-            key_column: pg_proc::OID,
-            oid: proc.oid,
-            column: pg_proc::PROARGDEFAULTS,
-            text: texts.join(", "),
-        });
-    }
-    Ok(())
-}
-
-fn collect_queries(
-    cx: &DdlContext<'_>,
-    before: &Arc<Catalog>,
-    name: &str,
-    changes: &mut Vec<Change>,
-) -> Result<()> {
-    for row in before.user_rows(pg_rewrite::TABLE) {
-        let stored = row.text(pg_rewrite::EV_ACTION);
-        if !stored.contains(name) {
-            continue;
+            .map(|text| text::read_expression(text, relation, before, cx.env))
+            .collect()
+    };
+    let mut add = |catalog, key_column, column, row: &[Datum], relation: Option<&Arc<Relation>>| -> Result<()> {
+        let text = row.str(column);
+        if text.contains(name) {
+            let expressions = over(text, relation)?;
+            let relation = relation.map_or(0, |relation| relation.oid);
+            let meaning = Meaning::Expressions { relation, expressions };
+            let (oid, old) = (row.oid(key_column), text.to_owned());
+            found.push(Stored { catalog, key_column, oid, column, old, meaning });
         }
-        let mut query = text::read_query(&stored, before, cx.env)?;
-        replace_relations(&mut query, &cx.catalog);
-        let text = text::stored_query(&query, &cx.catalog, cx.env)?;
-        if *text != *stored {
-            changes.push(Change {
+        Ok(())
+    };
+    for row in before.user_rows(pg_attrdef::TABLE) {
+        let relation = before.relation(row.oid(pg_attrdef::ADRELID));
+        let at = (row.int(pg_attrdef::ADNUM) as usize).wrapping_sub(1);
+        let generated = relation.and_then(|relation| relation.columns.get(at)).is_some_and(|column| column.generated);
+        add(pg_attrdef::TABLE, pg_attrdef::OID, pg_attrdef::ADBIN, row, relation.filter(|_| generated))?;
+    }
+    for row in before.user_rows(pg_constraint::TABLE) {
+        // A domain's check has no relation, and names nothing but its value and functions.
+        if let Some(relation) = before.relation(row.oid(pg_constraint::CONRELID)) {
+            add(pg_constraint::TABLE, pg_constraint::OID, pg_constraint::CONBIN, row, Some(relation))?;
+        }
+    }
+    for row in before.user_rows(pg_index::TABLE) {
+        let relation = before.relation(row.oid(pg_index::INDRELID));
+        for column in [pg_index::INDEXPRS, pg_index::INDPRED] {
+            add(pg_index::TABLE, pg_index::INDEXRELID, column, row, relation)?;
+        }
+    }
+    for row in before.user_rows(pg_proc::TABLE) {
+        add(pg_proc::TABLE, pg_proc::OID, pg_proc::PROARGDEFAULTS, row, None)?;
+    }
+    for row in before.user_rows(pg_rewrite::TABLE) {
+        let text = row.str(pg_rewrite::EV_ACTION);
+        if text.contains(name) {
+            found.push(Stored {
                 catalog: pg_rewrite::TABLE,
                 key_column: pg_rewrite::OID,
                 oid: row.oid(pg_rewrite::OID),
                 column: pg_rewrite::EV_ACTION,
-                text,
+                old: text.to_owned(),
+                meaning: Meaning::Query(Box::new(text::read_query(text, before, cx.env)?)),
             });
         }
     }
-    Ok(())
+    Ok(found)
 }
 
 /// Puts the new picture's relations into a query of the old one.
@@ -715,7 +723,7 @@ fn replace_relations(query: &mut Query, catalog: &Catalog) {
     cairn_analyze::walk::query_subqueries_mut(query, &mut |query| replace_relations(query, catalog));
     cairn_analyze::walk::query_expressions_mut(query, &mut |expr| {
         cairn_analyze::walk::deep_mut(expr, 0, &mut |expr, _| {
-            if let cairn_analyze::query::Expr::SubLink(link) = expr {
+            if let Expr::SubLink(link) = expr {
                 replace_relations(&mut link.query, catalog);
             }
         });

@@ -401,6 +401,7 @@ pub fn key_spec(constraint: &protobuf::Constraint) -> Result<IndexSpec> {
         predicate: None,
         options: reloptions::index_options(&constraint.options)?,
         constraint: Some((constraint.deferrable, constraint.initdeferred)),
+        location: constraint.location,
     })
 }
 
@@ -443,7 +444,8 @@ fn mark_key_columns(definition: &mut Definition, table: &str) -> Result<()> {
                 return Err(err!(
                     INVALID_TABLE_DEFINITION,
                     "multiple primary keys for table \"{table}\" are not allowed"
-                ));
+                )
+                .at(spec.location));
             }
             primary = true;
         }
@@ -453,14 +455,16 @@ fn mark_key_columns(definition: &mut Definition, table: &str) -> Result<()> {
             let Some(column) =
                 definition.columns.iter_mut().find(|column| column.spec.name == key.column)
             else {
-                return Err(err!(UNDEFINED_COLUMN, "column \"{}\" named in key does not exist", key.column));
+                return Err(err!(UNDEFINED_COLUMN, "column \"{}\" named in key does not exist", key.column)
+                    .at(spec.location));
             };
             if spec.constraint.is_some() && seen.contains(&&*key.column) {
                 return Err(err!(
                     DUPLICATE_COLUMN,
                     "column \"{}\" appears twice in {what} constraint",
                     key.column
-                ));
+                )
+                .at(spec.location));
             }
             seen.push(&key.column);
             column.spec.not_null |= spec.primary;
@@ -644,7 +648,8 @@ pub fn put_default(
 
 fn read_like(cx: &mut DdlContext<'_>, like: &protobuf::TableLikeClause, definition: &mut Definition) -> Result<()> {
     let name = required(&like.relation)?;
-    let source = names::open(cx, name, cairn_txn::TableLockMode::AccessShare)?;
+    let source = names::open(cx, name, cairn_txn::TableLockMode::AccessShare)
+        .map_err(|error| error.at(name.location))?;
     if !matches!(
         source.kind,
         RelationKind::Table | RelationKind::View | RelationKind::MaterializedView | RelationKind::CompositeType
@@ -748,6 +753,7 @@ fn like_index(source: &Relation, index: &cairn_catalog::Index) -> Result<IndexSp
         predicate,
         options: Vec::new(),
         constraint: (index.constraint != 0).then_some((index.deferrable, false)),
+        location: -1,
     })
 }
 

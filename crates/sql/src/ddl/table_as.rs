@@ -52,7 +52,9 @@ pub fn create_table_as(
         RelationSpec { name: &name.relname, namespace, kind, persistence, columns: &columns, options };
     let oid = relation::create(cx, &spec)?;
     if is_view {
-        let stored = text::stored_query(query, &cx.catalog, cx.env)?;
+        let mut named = query.clone();
+        view::name_targets(&mut named, columns.iter().map(|column| &*column.name));
+        let stored = text::stored_query(&named, &cx.catalog, cx.env)?;
         let on = depend::of_query(query, &cx.catalog);
         let rule = cx.new_oid()?;
         cx.change(|writer| view::put_rule(writer, rule, oid, &stored, &on))?;
@@ -94,6 +96,9 @@ fn fill(cx: &mut DdlContext<'_>, table: &Arc<Relation>, query: &Query) -> Result
 pub fn refresh(cx: &mut DdlContext<'_>, statement: &protobuf::RefreshMatViewStmt) -> Result<()> {
     let name = required(&statement.relation)?;
     let view = names::open(cx, name, TableLockMode::AccessExclusive)?;
+    if !matches!(view.kind, RelationKind::MaterializedView | RelationKind::Table) {
+        return Err(err!(WRONG_OBJECT_TYPE, "\"{}\" is not a table or materialized view", view.name));
+    }
     if view.kind != RelationKind::MaterializedView {
         return Err(err!(WRONG_OBJECT_TYPE, "\"{}\" is not a materialized view", view.name));
     }

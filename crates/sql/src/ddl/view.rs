@@ -46,6 +46,16 @@ pub fn query_columns(query: &Query, aliases: &[cairn_types::Text]) -> Vec<Column
         .collect()
 }
 
+/// Gives a query's result columns other names.
+pub fn name_targets<'n>(query: &mut Query, names: impl Iterator<Item = &'n str>) {
+    let targets = query.targets.iter_mut().filter(|target| !target.junk);
+    for (target, name) in targets.zip(names) {
+        if *target.name != *name {
+            target.name = name.into();
+        }
+    }
+}
+
 /// Whether a query reads temporary relations, its subqueries included.
 fn uses_temporary(query: &Query) -> bool {
     let mut found = query.range_table.iter().any(|entry| match &entry.kind {
@@ -69,7 +79,7 @@ pub fn create(cx: &mut DdlContext<'_>, statement: &protobuf::ViewStmt, raw: &Raw
         return Err(err!(SYNTAX_ERROR, "views cannot be unlogged because they do not have storage"));
     }
     let node = statement.query.as_deref().ok_or_else(|| Error::internal("a view without a query"))?;
-    let query = analyze(cx, node, raw)?;
+    let mut query = analyze(cx, node, raw)?;
     let aliases = strings(&statement.aliases);
     let mut columns = query_columns(&query, &aliases);
     if aliases.len() > columns.len() {
@@ -82,6 +92,7 @@ pub fn create(cx: &mut DdlContext<'_>, statement: &protobuf::ViewStmt, raw: &Raw
         cx.notice(format!("view \"{}\" will be a temporary view", name.relname));
         name.relpersistence = "t".into();
     }
+    name_targets(&mut query, columns.iter().map(|column| &*column.name));
     let namespace = names::creation_namespace(cx, &name)?;
     cx.lock_name(pg_class::TABLE, namespace, &name.relname)?;
     let existing = cx.catalog.relation_by_name(namespace, &name.relname).cloned();
