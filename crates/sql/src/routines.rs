@@ -506,6 +506,7 @@ impl Core {
             ));
         }
         let function = plpgsql::parse::parse(&proc.source, &proc.name, &parameters)
+            .map_err(|error| in_body(error, &proc.source))
             .map_err(|error| error.context(format!("compilation of PL/pgSQL function \"{}\"", proc.name)))?;
         let output_slots: Vec<usize> =
             modes.iter().enumerate().filter(|(_, mode)| is_output(**mode)).map(|(index, _)| index).collect();

@@ -126,7 +126,7 @@ impl Routine {
         let flow = frame
             .block(&self.function.block)
             .map_err(|error| frame.add_context_of_block(error, &self.function.block))?;
-        frame.finish(flow)
+        frame.finish(flow).map_err(|error| error.context(format!("PL/pgSQL function {}", self.signature)))
     }
 }
 
