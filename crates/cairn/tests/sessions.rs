@@ -3,7 +3,6 @@
 
 use std::io::{Read, Write};
 use std::path::Path;
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use cairn_testkit::Server;
@@ -11,13 +10,13 @@ use postgres::error::SqlState;
 use postgres::fallible_iterator::FallibleIterator;
 use postgres::{Client, IsolationLevel, NoTls};
 
-fn server() -> &'static Server {
-    static SERVER: OnceLock<Server> = OnceLock::new();
-    SERVER.get_or_init(|| Server::cairn(Path::new(env!("CARGO_BIN_EXE_cairn"))).expect("Cairn starts"))
+/// Each test has a server of its own, which ends with the value.
+fn server() -> Server {
+    Server::cairn(Path::new(env!("CARGO_BIN_EXE_cairn"))).expect("Cairn starts")
 }
 
-fn connect() -> Client {
-    let config = format!("host=127.0.0.1 port={} user=postgres dbname=postgres", server().port());
+fn connect(server: &Server) -> Client {
+    let config = format!("host=127.0.0.1 port={} user=postgres dbname=postgres", server.port());
     Client::connect(&config, NoTls).expect("connects")
 }
 
@@ -27,7 +26,8 @@ fn state(error: &postgres::Error) -> String {
 
 #[test]
 fn parameters_and_results_are_binary() {
-    let mut client = connect();
+    let server = server();
+    let mut client = connect(&server);
     let row = client
         .query_one("select $1::int4 + 1, $2::text || 'x', $3::int8, $4::bool, $5::bytea, null::int4", &[
             &41i32, &"é", &7i64, &true, &&b"\x00\xff"[..],
@@ -46,7 +46,8 @@ fn parameters_and_results_are_binary() {
 
 #[test]
 fn a_portal_stops_and_goes_on() {
-    let mut client = connect();
+    let server = server();
+    let mut client = connect(&server);
     let mut transaction = client.transaction().expect("begins");
     let portal = transaction.bind("select g from generate_series(1, 10) g", &[]).expect("binds");
     let mut counts = Vec::new();
@@ -62,7 +63,8 @@ fn a_portal_stops_and_goes_on() {
 
 #[test]
 fn a_failed_block_waits_for_its_end() {
-    let mut client = connect();
+    let server = server();
+    let mut client = connect(&server);
     client.batch_execute("begin").expect("begins");
     let error = client.batch_execute("select 1/0").expect_err("fails");
     assert_eq!(error.code(), Some(&SqlState::DIVISION_BY_ZERO));
@@ -79,7 +81,8 @@ fn a_failed_block_waits_for_its_end() {
 
 #[test]
 fn several_statements_are_one_transaction() {
-    let mut client = connect();
+    let server = server();
+    let mut client = connect(&server);
     client.batch_execute("create table several (a int)").expect("creates");
     client.batch_execute("insert into several values (1); select 1/0").expect_err("fails");
     assert_eq!(client.query_one("select count(*) from several", &[]).expect("runs").get::<_, i64>(0), 0);
@@ -89,9 +92,10 @@ fn several_statements_are_one_transaction() {
 
 #[test]
 fn isolation_levels() {
-    let mut client = connect();
+    let server = server();
+    let mut client = connect(&server);
     client.batch_execute("create table levels (a int); insert into levels values (1)").expect("creates");
-    let mut other = connect();
+    let mut other = connect(&server);
     let mut transaction =
         client.build_transaction().isolation_level(IsolationLevel::RepeatableRead).start().expect("begins");
     let count = |transaction: &mut postgres::Transaction<'_>| {
@@ -110,7 +114,8 @@ fn isolation_levels() {
 
 #[test]
 fn copy_both_ways() {
-    let mut client = connect();
+    let server = server();
+    let mut client = connect(&server);
     client.batch_execute("create table copied (a int, b text)").expect("creates");
     let mut writer = client.copy_in("copy copied from stdin").expect("begins");
     writer.write_all(b"1\tone\n2\t\\N\n").expect("sends");
@@ -131,7 +136,8 @@ fn copy_both_ways() {
 
 #[test]
 fn cancel_and_timeouts() {
-    let mut client = connect();
+    let server = server();
+    let mut client = connect(&server);
     let token = client.cancel_token();
     let canceller = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(200));
@@ -147,7 +153,7 @@ fn cancel_and_timeouts() {
     client.batch_execute("reset statement_timeout; select 1").expect("works again");
     // A lock that somebody else holds.
     client.batch_execute("create table timed (a int primary key); insert into timed values (1)").expect("creates");
-    let mut holder = connect();
+    let mut holder = connect(&server);
     holder.batch_execute("begin; select * from timed for update").expect("locks");
     client.batch_execute("set lock_timeout = '50ms'").expect("sets");
     assert_eq!(state(&client.batch_execute("update timed set a = 2").expect_err("waits")), "55P03");
@@ -155,7 +161,8 @@ fn cancel_and_timeouts() {
 
 #[test]
 fn settings_follow_the_transaction() {
-    let mut client = connect();
+    let server = server();
+    let mut client = connect(&server);
     let show = |client: &mut Client, name: &str| {
         client.simple_query(&format!("show {name}")).expect("shows").into_iter().find_map(|message| match message {
             postgres::SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
@@ -175,11 +182,12 @@ fn settings_follow_the_transaction() {
 
 #[test]
 fn a_prepared_statement_survives_ddl_elsewhere() {
-    let mut client = connect();
+    let server = server();
+    let mut client = connect(&server);
     client.batch_execute("create table changing (a int); insert into changing values (1)").expect("creates");
     let statement = client.prepare("select * from changing").expect("prepares");
     assert_eq!(client.query(&statement, &[]).expect("runs").len(), 1);
-    let mut other = connect();
+    let mut other = connect(&server);
     other.batch_execute("create index on changing (a)").expect("indexes");
     assert_eq!(client.query(&statement, &[]).expect("runs").len(), 1);
     other.batch_execute("alter table changing add b text").expect("alters");
@@ -189,9 +197,10 @@ fn a_prepared_statement_survives_ddl_elsewhere() {
 
 #[test]
 fn a_session_that_is_ended_leaves_others_alone() {
-    let mut client = connect();
+    let server = server();
+    let mut client = connect(&server);
     let pid: i32 = client.query_one("select pg_backend_pid()", &[]).expect("runs").get(0);
-    let mut other = connect();
+    let mut other = connect(&server);
     assert!(other.query_one("select pg_terminate_backend($1)", &[&pid]).expect("runs").get::<_, bool>(0));
     let begin = Instant::now();
     while client.batch_execute("select 1").is_ok() {
@@ -202,7 +211,8 @@ fn a_session_that_is_ended_leaves_others_alone() {
 
 #[test]
 fn rows_stream_through() {
-    let mut client = connect();
+    let server = server();
+    let mut client = connect(&server);
     let rows = client.query_raw("select g, repeat('x', 100) from generate_series(1, 20000) g", Vec::<i32>::new());
     assert_eq!(rows.expect("runs").count().expect("reads"), 20_000);
 }
