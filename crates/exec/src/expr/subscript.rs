@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use cairn_types::{Array, Datum, Dimension, Error, Jsonb, Result, bail, err};
 
-use super::Subscript;
+use super::{Code, Subscript};
 use crate::context::{ExecContext, Frame};
 
 pub fn eval(subscript: &Subscript, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<Datum> {
@@ -200,8 +200,8 @@ fn jsonb(subscript: &Subscript, container: Datum, cx: &ExecContext<'_>, frame: &
     if subscript.slice {
         bail!(DATATYPE_MISMATCH, "jsonb subscript does not support slices");
     }
-    if subscript.assignment.is_some() {
-        return Err(Error::unsupported("assignment to a jsonb subscript is"));
+    if let Some(value) = &subscript.assignment {
+        return assign_jsonb(subscript, value, container, cx, frame);
     }
     let Datum::Jsonb(value) = container else { return Ok(Datum::Null) };
     let mut at: &Jsonb = &value;
@@ -225,6 +225,47 @@ fn jsonb(subscript: &Subscript, container: Datum, cx: &ExecContext<'_>, frame: &
         }
     }
     Ok(Datum::Jsonb(Arc::new(at.clone())))
+}
+
+fn assign_jsonb(
+    subscript: &Subscript,
+    value: &Code,
+    container: Datum,
+    cx: &ExecContext<'_>,
+    frame: &mut Frame,
+) -> Result<Datum> {
+    let mut path = Vec::with_capacity(subscript.upper.len());
+    let mut first_is_index = None;
+    for code in subscript.upper.iter().flatten() {
+        let step = match code.eval(cx, frame)? {
+            Datum::Int4(index) => {
+                first_is_index.get_or_insert(true);
+                index.to_string()
+            }
+            Datum::Text(key) => {
+                first_is_index.get_or_insert(false);
+                key.to_string()
+            }
+            Datum::Null => {
+                bail!(NULL_VALUE_NOT_ALLOWED, "jsonb subscript in assignment must not be null")
+            }
+            other => return Err(Error::internal(format!("jsonb subscript {other:?}"))),
+        };
+        path.push(step);
+    }
+    // SQL's null is stored as JSON's.
+    let value = match value.eval(cx, frame)? {
+        Datum::Jsonb(value) => (*value).clone(),
+        Datum::Null => Jsonb::Null,
+        other => return Err(Error::internal(format!("jsonb element {other:?}"))),
+    };
+    let container = match &container {
+        Datum::Jsonb(container) => Some(&**container),
+        _ => None,
+    };
+    let steps: Vec<&str> = path.iter().map(String::as_str).collect();
+    let assigned = Jsonb::assign(container, &steps, first_is_index.unwrap_or(false), &value)?;
+    Ok(Datum::Jsonb(Arc::new(assigned)))
 }
 
 fn nth(items: &[Jsonb], index: i64) -> Option<&Jsonb> {

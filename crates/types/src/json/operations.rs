@@ -235,13 +235,7 @@ impl Jsonb {
             }
             Jsonb::Array(array) => {
                 let step = step.ok_or_else(|| null_step(level))?;
-                let index = parse_index(step).ok_or_else(|| {
-                    err!(
-                        INVALID_TEXT_REPRESENTATION,
-                        "path element at position {} is not an integer: \"{step}\"",
-                        level + 1
-                    )
-                })?;
+                let index = parse_index(step).ok_or_else(|| not_an_integer(level, step))?;
                 self.edit_array(&array.items, index, path, level, edit)
             }
             scalar => Ok(scalar.clone()),
@@ -284,6 +278,22 @@ impl Jsonb {
         Jsonb::array(items)
     }
 
+    /// `container['a'][1] = value`: what the path needs and is not there is made, gaps in arrays are filled with
+    /// nulls. A container that is null (`None`) becomes an array if the first subscript was an integer. Errors:
+    /// 22023 where the path leads through a scalar or before the beginning of an array, 22P02 for a key of an array.
+    pub fn assign(
+        container: Option<&Jsonb>,
+        path: &[&str],
+        first_is_index: bool,
+        value: &Jsonb,
+    ) -> Result<Jsonb> {
+        match container {
+            Some(container) => assign_at(container, path, 0, value),
+            None if first_is_index => assign_at(&Jsonb::array(Vec::new())?, path, 0, value),
+            None => assign_at(&Jsonb::object(Vec::new())?, path, 0, value),
+        }
+    }
+
     /// `jsonb_strip_nulls`: members whose value is null are left out, at every level; array elements stay.
     pub fn strip_nulls(&self) -> Result<Jsonb> {
         match self {
@@ -302,6 +312,80 @@ impl Jsonb {
             scalar => Ok(scalar.clone()),
         }
     }
+}
+
+fn not_an_integer(level: usize, step: &str) -> Error {
+    err!(INVALID_TEXT_REPRESENTATION, "path element at position {} is not an integer: \"{step}\"", level + 1)
+}
+
+/// The most elements that filling a gap may make.
+const FILLED_MAX: usize = 1 << 25;
+
+fn assign_at(target: &Jsonb, path: &[&str], level: usize, value: &Jsonb) -> Result<Jsonb> {
+    let Some(step) = path.get(level) else {
+        return Ok(value.clone());
+    };
+    match target {
+        Jsonb::Object(object) => {
+            let mut members = object.members.clone();
+            match members.binary_search_by(|(have, _)| key_order(have, step)) {
+                Ok(at) => members[at].1 = assign_at(&members[at].1, path, level + 1, value)?,
+                Err(at) => members.insert(at, (Text::from(*step), new_branch(&path[level + 1..], value)?)),
+            }
+            Jsonb::object(members)
+        }
+        Jsonb::Array(array) => {
+            let index = parse_index(step).ok_or_else(|| not_an_integer(level, step))?;
+            let mut items = array.items.clone();
+            let at = if index < 0 { index + items.len() as i64 } else { index };
+            let at = usize::try_from(at).map_err(|_| {
+                err!(
+                    INVALID_PARAMETER_VALUE,
+                    "path element at position {} is out of range: {index}",
+                    level + 1
+                )
+            })?;
+            if at < items.len() {
+                items[at] = assign_at(&items[at], path, level + 1, value)?;
+            } else {
+                let branch = new_branch(&path[level + 1..], value)?;
+                fill_up_to(&mut items, at)?;
+                items.push(branch);
+            }
+            Jsonb::array(items)
+        }
+        // The last step replaces whatever is there; an earlier one cannot lead through a scalar.
+        _ => Err(err!(INVALID_PARAMETER_VALUE, "cannot replace existing key")
+            .detail("The path assumes key is a composite object, but it is a scalar value.")),
+    }
+}
+
+/// A value inside of new containers: an array for a step that is a number, an object for any other.
+fn new_branch(path: &[&str], value: &Jsonb) -> Result<Jsonb> {
+    let mut branch = value.clone();
+    for step in path.iter().rev() {
+        branch = match parse_index(step) {
+            Some(index) => {
+                let mut items = Vec::new();
+                fill_up_to(&mut items, usize::try_from(index).unwrap_or(0))?;
+                items.push(branch);
+                Jsonb::array(items)?
+            }
+            None => Jsonb::object(vec![(Text::from(*step), branch)])?,
+        };
+    }
+    Ok(branch)
+}
+
+fn fill_up_to(items: &mut Vec<Jsonb>, length: usize) -> Result<()> {
+    if length >= FILLED_MAX {
+        return Err(err!(
+            PROGRAM_LIMIT_EXCEEDED,
+            "number of jsonb array elements exceeds the maximum allowed ({FILLED_MAX})"
+        ));
+    }
+    items.resize(length, Jsonb::Null);
+    Ok(())
 }
 
 fn null_step(level: usize) -> Error {
@@ -331,5 +415,44 @@ fn contains_nested(a: &Jsonb, b: &Jsonb) -> bool {
         }),
         (a, b) if a.is_container() || b.is_container() => false,
         (a, b) => a == b,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Jsonb;
+    use crate::json::parse;
+
+    /// PostgreSQL 15's answers.
+    #[test]
+    fn subscript_assignment() {
+        let assign = |container: &str, path: &[&str], index: bool| {
+            let container = (container != "NULL").then(|| parse(container).unwrap());
+            match Jsonb::assign(container.as_ref(), path, index, &parse("9").unwrap()) {
+                Ok(value) => value.to_string(),
+                Err(error) => error.message().to_owned(),
+            }
+        };
+        for (container, path, index, expected) in [
+            ("{\"a\":1}", &["a"][..], false, "{\"a\": 9}"),
+            ("NULL", &["1"], true, "[null, 9]"),
+            ("NULL", &["1"], false, "{\"1\": 9}"),
+            ("[1, 2]", &["-1"], true, "[1, 9]"),
+            ("[1, 2]", &["-5"], true, "path element at position 1 is out of range: -5"),
+            ("[1, 2]", &["3", "q"], true, "[1, 2, null, {\"q\": 9}]"),
+            ("[1, 2]", &["a"], false, "path element at position 1 is not an integer: \"a\""),
+            ("{}", &["x", "y", "2", "z"], false, "{\"x\": {\"y\": [null, null, {\"z\": 9}]}}"),
+            ("{\"a\":1}", &["a", "b"], false, "cannot replace existing key"),
+            ("5", &["0"], true, "cannot replace existing key"),
+            ("{\"a\":{\"b\":[1]}}", &["a", "b", "3"], false, "{\"a\": {\"b\": [1, null, null, 9]}}"),
+            (
+                "[]",
+                &["33554433"],
+                true,
+                "number of jsonb array elements exceeds the maximum allowed (33554432)",
+            ),
+        ] {
+            assert_eq!(assign(container, path, index), expected, "{container} {path:?}");
+        }
     }
 }
