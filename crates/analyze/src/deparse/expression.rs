@@ -332,6 +332,14 @@ impl<'a> Deparser<'a> {
             Expr::Const { value, ty: inner, .. } if inner.oid == ty.oid && inner.typmod == -1 => {
                 self.constant(value, *inner, false);
             }
+            // A cast right behind an array constructor would be one of its elements: what is meant is the array's.
+            Expr::Array { elements, ty: inner, .. } if self.form == Form::Canonical && !elements.is_empty() => {
+                self.push("(");
+                self.expr(arg, None);
+                self.push("::");
+                self.type_name(*inner);
+                self.push(")");
+            }
             _ if self.pretty() => self.expr(arg, Some(Parent::Tight)),
             _ => {
                 self.push("(");

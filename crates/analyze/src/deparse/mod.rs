@@ -10,6 +10,8 @@
 mod expression;
 mod query;
 
+pub use query::without_implicit_casts;
+
 use cairn_catalog::{Catalog, SearchPath, TypeRef};
 use cairn_types::quote::{push_identifier, quote_qualified};
 use cairn_types::{Env, Oid};

@@ -840,7 +840,7 @@ fn clause_indent(word: &str) -> usize {
 }
 
 /// An expression as it was written where the clause itself asks for a type.
-pub(super) fn without_implicit_casts(expr: &Expr) -> &Expr {
+pub fn without_implicit_casts(expr: &Expr) -> &Expr {
     match expr {
         Expr::Function(call) if call.form == CallForm::ImplicitCast => {
             call.args.first().map_or(expr, without_implicit_casts)

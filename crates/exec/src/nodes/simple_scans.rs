@@ -6,6 +6,7 @@ use cairn_functions::{Call, RowStream};
 use cairn_types::{Datum, Env, Error, Oid, Result, Row};
 
 use crate::context::{ExecContext, Frame};
+use crate::error::TxnResultExt;
 use crate::explain::{Properties, Value};
 use crate::expr::{Code, Function, eval_all};
 use crate::instrument::count;
@@ -142,7 +143,10 @@ impl Node for SystemState {
             None => {
                 let rows = match cx.runner.system_rows(cx, plan.relation)? {
                     Some(rows) => rows,
-                    None => cx.catalog.system_rows(plan.relation),
+                    None => match sequence_row(cx, plan.relation)? {
+                        Some(row) => vec![row],
+                        None => cx.catalog.system_rows(plan.relation),
+                    },
                 };
                 let rows = Arc::new(rows);
                 self.rows = Some(Arc::clone(&rows));
@@ -183,6 +187,16 @@ impl Node for SystemState {
         self.evaluated = false;
         Ok(())
     }
+}
+
+/// The one row of a sequence (last_value, log_cnt, is_called); `None` for any other relation.
+fn sequence_row(cx: &ExecContext<'_>, relation: Oid) -> Result<Option<Arc<[Datum]>>> {
+    let Some(relation) = cx.catalog.relation(relation) else { return Ok(None) };
+    let Some(info) = &relation.sequence else { return Ok(None) };
+    let state = cx.store.sequence_state(relation.storage).sql()?;
+    let (last_value, is_called) = state.map_or((info.start, false), |state| (state.last_value, state.is_called));
+    // Nothing is logged ahead as PostgreSQL does it.
+    Ok(Some(Arc::from([Datum::Int8(last_value), Datum::Int8(0), Datum::Bool(is_called)])))
 }
 
 #[derive(Debug)]

@@ -292,15 +292,17 @@ impl Planner<'_> {
                 return Err(Error::unsupported("TABLESAMPLE is"));
             }
             RangeTableKind::Relation { relation, sample: None } => match relation.kind {
-                _ if self.catalog().is_system_catalog(relation) || relation.storage == 0 => {
+                _ if self.catalog().is_system_catalog(relation)
+                    || relation.storage == 0
+                    || relation.kind == RelationKind::Sequence =>
+                {
                     return self.system_paths(range, relation, own, joins);
                 }
                 RelationKind::Table | RelationKind::MaterializedView | RelationKind::Toast => {
                     return self.table_paths(range, relation, &own, joins);
                 }
-                RelationKind::Sequence => return Err(Error::unsupported("SELECT from a sequence is")),
                 RelationKind::PartitionedTable => return Err(Error::unsupported("partitioned tables are")),
-                RelationKind::View | RelationKind::CompositeType | RelationKind::Index => {
+                RelationKind::View | RelationKind::CompositeType | RelationKind::Index | RelationKind::Sequence => {
                     return Err(Error::internal(format!("relation \"{}\" cannot be scanned", relation.name)));
                 }
             },

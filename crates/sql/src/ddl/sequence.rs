@@ -14,7 +14,7 @@ use super::context::DdlContext;
 use super::depend::{self, Address, Dependency};
 use super::names;
 use super::node::{options, option_int, strings};
-use super::relation::{self, RelationSpec};
+use super::relation::{self, ColumnSpec, RelationSpec};
 use super::rows;
 
 /// What the options of a statement say.
@@ -65,8 +65,20 @@ pub fn create_named(
         cycle: false,
     };
     let changes = read_options(cx, option_nodes, &mut info, None)?;
-    let spec =
-        RelationSpec { name, namespace, kind: RelationKind::Sequence, persistence, columns: &[], options: Vec::new() };
+    let column = |name: &str, oid: Oid| {
+        let ty = cairn_catalog::TypeRef { oid, typmod: -1, collation: 0 };
+        ColumnSpec { not_null: true, ..ColumnSpec::new(name, ty) }
+    };
+    let columns =
+        [column("last_value", types::INT8), column("log_cnt", types::INT8), column("is_called", types::BOOL)];
+    let spec = RelationSpec {
+        name,
+        namespace,
+        kind: RelationKind::Sequence,
+        persistence,
+        columns: &columns,
+        options: Vec::new(),
+    };
     let oid = relation::create(cx, &spec)?;
     put_info(cx, oid, &info)?;
     if let Some(value) = changes.restart.filter(|value| *value != info.start) {

@@ -584,7 +584,7 @@ pub fn make_defaults(cx: &mut DdlContext<'_>, table: Oid, columns: &[Column], fi
                 if is_null_constant(&expr) {
                     continue;
                 }
-                let stored = text::stored_expression(&expr, None, &cx.catalog, cx.env)?;
+                let stored = text::stored_default(&expr, &cx.catalog, cx.env)?;
                 (stored, depend::of_expression(&expr, 0, &cx.catalog))
             }
             Some(Default::Generated(node)) => {

@@ -48,6 +48,12 @@ pub fn stored_expression(
     })
 }
 
+/// Canonical text of a default. Using it coerces it to the column's type once more, so the implicit casts around it are
+/// left out, and `default 0.00` of a numeric(10,2) column is shown as it was written.
+pub fn stored_default(expr: &Expr, catalog: &Catalog, env: &dyn Env) -> Result<String> {
+    stored_expression(cairn_analyze::deparse::without_implicit_casts(expr), None, catalog, env)
+}
+
 /// Canonical text of a query, for the catalog.
 pub fn stored_query(query: &Query, catalog: &Catalog, env: &dyn Env) -> Result<String> {
     let path = SearchPath::pg_catalog();
