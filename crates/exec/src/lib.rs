@@ -18,6 +18,7 @@ pub mod node;
 pub mod nodes;
 pub mod plan;
 pub mod planner;
+mod spill;
 pub mod stack;
 pub mod subplan;
 pub mod table;

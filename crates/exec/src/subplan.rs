@@ -11,6 +11,7 @@ use crate::context::{ExecContext, Frame};
 use crate::expr::Code;
 use crate::hash::ValueSet;
 use crate::node::{Node, PlanTree};
+use crate::spill::RowStore;
 
 #[derive(Debug)]
 pub struct SubPlan {
@@ -223,21 +224,16 @@ fn single_row(node: &mut dyn Node, cx: &ExecContext<'_>, frame: &mut Frame) -> R
 #[derive(Default)]
 pub struct CteState {
     node: Option<Box<dyn Node>>,
-    pub rows: Vec<Row>,
+    pub rows: RowStore,
     pub complete: bool,
 }
 
 /// Row `index` of a WITH query; `None` past its end.
-pub fn cte_row<'f>(
-    number: usize,
-    index: usize,
-    cx: &ExecContext<'_>,
-    frame: &'f mut Frame,
-) -> Result<Option<&'f Row>> {
+pub fn cte_row(number: usize, index: usize, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<Option<Row>> {
     while frame.ctes[number].rows.len() <= index && !frame.ctes[number].complete {
         advance_cte(number, cx, frame)?;
     }
-    Ok(frame.ctes[number].rows.get(index))
+    frame.ctes[number].rows.get(index)
 }
 
 fn advance_cte(number: usize, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<()> {
@@ -250,7 +246,7 @@ fn advance_cte(number: usize, cx: &ExecContext<'_>, frame: &mut Frame) -> Result
     let more = node.next(cx, frame)?;
     if more {
         let row = crate::expr::eval_all(&cte.outputs, cx, frame)?.into_vec();
-        frame.ctes[number].rows.push(row);
+        frame.ctes[number].rows.push(row, cx.work_mem)?;
         frame.ctes[number].node = Some(node);
     } else {
         frame.ctes[number].complete = true;

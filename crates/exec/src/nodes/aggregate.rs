@@ -7,12 +7,14 @@ use cairn_types::compare::compare_ordered;
 use cairn_types::key::ColumnOrder;
 use cairn_types::{CallInfo, Datum, Oid, Result, Row};
 
+use super::distinct::DEPTH_MAX;
 use super::simple_scans::passes;
 use crate::context::{ExecContext, Frame};
 use crate::explain::{Properties, Value};
 use crate::expr::{Code, eval_all};
-use crate::hash::{RowIndex, rows_equal};
+use crate::hash::{RowIndex, hash_row, row_bytes, rows_equal};
 use crate::node::{Node, Operator};
+use crate::spill::{Partitions, RunFile};
 
 /// One aggregate call.
 #[derive(Clone, Debug)]
@@ -153,6 +155,8 @@ pub struct Aggregation {
     pub sets: Vec<Vec<usize>>,
     /// Register for the number of the set.
     pub set_register: Option<usize>,
+    /// What must be kept of an input row that is set aside.
+    pub input_registers: Vec<usize>,
     /// HAVING.
     pub filter: Option<Code>,
     pub key_texts: Vec<String>,
@@ -174,6 +178,11 @@ struct AggregationState {
     filled: bool,
     /// Next group to return: table and number.
     at: (usize, usize),
+    /// Hashed, past `work_mem`: rows of groups that have no place in the table, parts still to be worked on (with how often
+    /// their rows have been divided), and the depth of the part that is in the table.
+    aside: Option<Partitions>,
+    parts: Vec<(RunFile, u32)>,
+    depth: u32,
     /// Sorted: the group that is being collected, and its key.
     current: Option<(Row, Group)>,
 }
@@ -190,6 +199,9 @@ impl Operator for Aggregation {
                 filled: false,
                 at: (0, 0),
                 current: None,
+                aside: None,
+                parts: Vec::new(),
+                depth: 0,
             }),
             None => super::append::empty(),
         }
@@ -259,25 +271,10 @@ impl AggregationState {
         let plan = Arc::clone(&self.plan);
         let sets = plan.sets.len().max(1);
         self.tables = (0..sets).map(|_| (RowIndex::new(&plan.blank_padded), Vec::new())).collect();
+        let mut memory = 0;
         while self.child.next(cx, frame)? {
             frame.tick(cx)?;
-            let key = eval_all(&plan.keys, cx, frame)?;
-            for (set, (index, groups)) in self.tables.iter_mut().enumerate() {
-                let number = match plan.sets.get(set) {
-                    None => index.insert(&key),
-                    Some(columns) => {
-                        let mut partial = vec![Datum::Null; key.len()];
-                        for column in columns {
-                            partial[*column].clone_from(&key[*column]);
-                        }
-                        index.insert(&partial)
-                    }
-                };
-                if number.1 {
-                    groups.push(plan.new_group(frame));
-                }
-                plan.advance(&mut groups[number.0], cx, frame)?;
-            }
+            self.take_row(&plan, &mut memory, cx, frame)?;
         }
         // The grand total is there without rows, too.
         for (set, (index, groups)) in self.tables.iter_mut().enumerate() {
@@ -288,6 +285,11 @@ impl AggregationState {
                 groups.push(group);
             }
         }
+        self.count_memory(frame);
+        Ok(())
+    }
+
+    fn count_memory(&self, frame: &mut Frame) {
         let bytes: usize = self
             .tables
             .iter()
@@ -299,7 +301,67 @@ impl AggregationState {
         crate::instrument::count(frame, self.number, |counters| {
             counters.memory_bytes = counters.memory_bytes.max(bytes as u64);
         });
+    }
+
+    /// Puts the current row into its groups, or aside if there is no room for a new one.
+    fn take_row(
+        &mut self,
+        plan: &Aggregation,
+        memory: &mut usize,
+        cx: &ExecContext<'_>,
+        frame: &mut Frame,
+    ) -> Result<()> {
+        let key = eval_all(&plan.keys, cx, frame)?;
+        let full = *memory > cx.work_mem.saturating_mul(2) && plan.sets.is_empty() && self.depth < DEPTH_MAX;
+        for (set, (index, groups)) in self.tables.iter_mut().enumerate() {
+            let number = match plan.sets.get(set) {
+                None if full => match index.find(&key) {
+                    Some(number) => (number, false),
+                    None => {
+                        let columns = plan.input_registers.len();
+                        let depth = self.depth;
+                        let aside = self.aside.get_or_insert_with(|| Partitions::new(depth, columns));
+                        aside
+                            .write(hash_row(&key, &plan.blank_padded), &frame.save(&plan.input_registers))?;
+                        continue;
+                    }
+                },
+                None => index.insert(&key),
+                Some(columns) => {
+                    let mut partial = vec![Datum::Null; key.len()];
+                    for column in columns {
+                        partial[*column].clone_from(&key[*column]);
+                    }
+                    index.insert(&partial)
+                }
+            };
+            if number.1 {
+                groups.push(plan.new_group(frame));
+                *memory += 256 + 128 * plan.aggregates.len() + row_bytes(&key);
+            }
+            plan.advance(&mut groups[number.0], cx, frame)?;
+        }
         Ok(())
+    }
+
+    /// Loads the next part that was set aside; false if there is none.
+    fn next_part(&mut self, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<bool> {
+        let plan = Arc::clone(&self.plan);
+        if let Some(aside) = self.aside.take() {
+            let depth = self.depth + 1;
+            self.parts.extend(aside.finish()?.into_iter().flatten().map(|(file, _)| (file, depth)));
+        }
+        let Some((mut part, depth)) = self.parts.pop() else { return Ok(false) };
+        self.depth = depth;
+        self.tables = vec![(RowIndex::new(&plan.blank_padded), Vec::new())];
+        self.at = (0, 0);
+        let mut memory = 0;
+        while let Some(row) = part.next()? {
+            frame.tick(cx)?;
+            frame.restore_owned(&plan.input_registers, row);
+            self.take_row(&plan, &mut memory, cx, frame)?;
+        }
+        Ok(true)
     }
 
     fn next_hashed(&mut self, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<bool> {
@@ -308,21 +370,25 @@ impl AggregationState {
             self.filled = true;
             self.fill_tables(cx, frame)?;
         }
-        while let Some((index, groups)) = self.tables.get_mut(self.at.0) {
-            let Some(group) = groups.get_mut(self.at.1) else {
-                self.at = (self.at.0 + 1, 0);
-                continue;
-            };
-            let number = self.at.1;
-            self.at.1 += 1;
-            if let Some(register) = plan.set_register {
-                frame.registers[register] = Datum::Int4(self.at.0 as i32);
+        loop {
+            while let Some((index, groups)) = self.tables.get_mut(self.at.0) {
+                let Some(group) = groups.get_mut(self.at.1) else {
+                    self.at = (self.at.0 + 1, 0);
+                    continue;
+                };
+                let number = self.at.1;
+                self.at.1 += 1;
+                if let Some(register) = plan.set_register {
+                    frame.registers[register] = Datum::Int4(self.at.0 as i32);
+                }
+                if plan.emit(self.number, &index.rows()[number], group, cx, frame)? {
+                    return Ok(true);
+                }
             }
-            if plan.emit(self.number, &index.rows()[number], group, cx, frame)? {
-                return Ok(true);
+            if !self.next_part(cx, frame)? {
+                return Ok(false);
             }
         }
-        Ok(false)
     }
 
     fn next_plain(&mut self, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<bool> {
@@ -388,6 +454,9 @@ impl Node for AggregationState {
         self.tables.clear();
         self.at = (0, 0);
         self.current = None;
+        self.aside = None;
+        self.parts.clear();
+        self.depth = 0;
         self.child.rescan(cx, frame)
     }
 }

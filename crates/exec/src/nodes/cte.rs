@@ -10,6 +10,7 @@ use crate::explain::{Properties, Value};
 use crate::expr::{Code, eval_all};
 use crate::hash::RowIndex;
 use crate::node::{Node, Operator};
+use crate::spill::RowStore;
 use crate::subplan::cte_row;
 
 #[derive(Debug)]
@@ -52,7 +53,6 @@ impl Node for CteScanState {
         loop {
             frame.tick(cx)?;
             let Some(row) = cte_row(self.plan.cte, self.at, cx, frame)? else { return Ok(false) };
-            let row = row.clone();
             self.at += 1;
             frame.restore_owned(&self.plan.registers, row);
             if passes(&self.plan.filter, self.number, cx, frame)? {
@@ -239,7 +239,7 @@ pub struct Materialize {
 struct MaterializeState {
     plan: Arc<Materialize>,
     child: Box<dyn Node>,
-    rows: Vec<Row>,
+    rows: RowStore,
     complete: bool,
     at: usize,
 }
@@ -247,9 +247,13 @@ struct MaterializeState {
 impl Operator for Materialize {
     fn start(self: Arc<Self>, _: usize, children: Vec<Box<dyn Node>>) -> Box<dyn Node> {
         match children.into_iter().next() {
-            Some(child) => {
-                Box::new(MaterializeState { plan: self, child, rows: Vec::new(), complete: false, at: 0 })
-            }
+            Some(child) => Box::new(MaterializeState {
+                plan: self,
+                child,
+                rows: RowStore::default(),
+                complete: false,
+                at: 0,
+            }),
             None => super::append::empty(),
         }
     }
@@ -261,9 +265,11 @@ impl Operator for Materialize {
 
 impl Node for MaterializeState {
     fn next(&mut self, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<bool> {
-        if let Some(row) = self.rows.get(self.at) {
+        if self.at < self.rows.len()
+            && let Some(row) = self.rows.get(self.at)?
+        {
             self.at += 1;
-            frame.restore(&self.plan.registers, row);
+            frame.restore_owned(&self.plan.registers, row);
             return Ok(true);
         }
         if self.complete {
@@ -273,7 +279,7 @@ impl Node for MaterializeState {
             self.complete = true;
             return Ok(false);
         }
-        self.rows.push(frame.save(&self.plan.registers));
+        self.rows.push(frame.save(&self.plan.registers), cx.work_mem)?;
         self.at += 1;
         Ok(true)
     }

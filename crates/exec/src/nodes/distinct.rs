@@ -6,8 +6,9 @@ use cairn_types::{Datum, Result, Row};
 
 use crate::context::{ExecContext, Frame};
 use crate::explain::{Properties, Value};
-use crate::hash::{RowIndex, rows_equal};
+use crate::hash::{RowIndex, hash_row, rows_equal};
 use crate::node::{Node, Operator};
+use crate::spill::{Partitions, RunFile};
 
 /// The first of each group of rows that agree in some columns. `sorted`: equal rows come together (DISTINCT ON, or an input
 /// in order); otherwise by hashing, in order of first appearance.
@@ -24,6 +25,12 @@ struct DistinctState {
     child: Box<dyn Node>,
     seen: RowIndex,
     last: Option<Row>,
+    /// Rows that may be new, once the table is full.
+    aside: Option<Partitions>,
+    /// Parts still to be worked on, and how often their rows have been divided.
+    parts: Vec<(RunFile, u32)>,
+    part: Option<(RunFile, u32)>,
+    input_done: bool,
 }
 
 impl Operator for Distinct {
@@ -31,7 +38,16 @@ impl Operator for Distinct {
         match children.into_iter().next() {
             Some(child) => {
                 let seen = RowIndex::new(&self.blank_padded);
-                Box::new(DistinctState { plan: self, child, seen, last: None })
+                Box::new(DistinctState {
+                    plan: self,
+                    child,
+                    seen,
+                    last: None,
+                    aside: None,
+                    parts: Vec::new(),
+                    part: None,
+                    input_done: false,
+                })
             }
             None => super::append::empty(),
         }
@@ -50,20 +66,64 @@ impl Operator for Distinct {
     }
 }
 
+impl DistinctState {
+    /// The next row of the input, or of the part that is being worked on.
+    fn pull(&mut self, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<Option<Row>> {
+        if !self.input_done {
+            if self.child.next(cx, frame)? {
+                return Ok(Some(frame.save(&self.plan.registers)));
+            }
+            self.input_done = true;
+            self.turn(0)?;
+        }
+        loop {
+            let Some((part, depth)) = &mut self.part else { return Ok(None) };
+            if let Some(row) = part.next()? {
+                return Ok(Some(row));
+            }
+            let depth = *depth;
+            self.part = None;
+            self.turn(depth)?;
+        }
+    }
+
+    /// Ends a round: what was set aside becomes parts, and the next part is begun with an empty table.
+    fn turn(&mut self, depth: u32) -> Result<()> {
+        if let Some(aside) = self.aside.take() {
+            self.parts.extend(aside.finish()?.into_iter().flatten().map(|(file, _)| (file, depth + 1)));
+        }
+        self.part = self.parts.pop();
+        self.seen.clear();
+        Ok(())
+    }
+}
+
 impl Node for DistinctState {
     fn next(&mut self, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<bool> {
         let plan = Arc::clone(&self.plan);
-        while self.child.next(cx, frame)? {
-            frame.tick(cx)?;
-            let row = frame.save(&plan.registers);
-            if plan.sorted {
+        if plan.sorted {
+            while self.child.next(cx, frame)? {
+                frame.tick(cx)?;
+                let row = frame.save(&plan.registers);
                 if self.last.as_ref().is_some_and(|last| rows_equal(last, &row, &plan.blank_padded)) {
                     continue;
                 }
                 self.last = Some(row);
                 return Ok(true);
             }
-            if self.seen.insert(&row).1 {
+            return Ok(false);
+        }
+        while let Some(row) = self.pull(cx, frame)? {
+            frame.tick(cx)?;
+            let depth = self.part.as_ref().map_or(0, |(_, depth)| *depth);
+            if self.seen.bytes() > cx.work_mem && depth < DEPTH_MAX {
+                if self.seen.find(&row).is_none() {
+                    let aside =
+                        self.aside.get_or_insert_with(|| Partitions::new(depth, plan.registers.len()));
+                    aside.write(hash_row(&row, &plan.blank_padded), &row)?;
+                }
+            } else if self.seen.insert(&row).1 {
+                frame.restore_owned(&plan.registers, row);
                 return Ok(true);
             }
         }
@@ -73,9 +133,16 @@ impl Node for DistinctState {
     fn rescan(&mut self, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<()> {
         self.seen.clear();
         self.last = None;
+        self.aside = None;
+        self.parts.clear();
+        self.part = None;
+        self.input_done = false;
         self.child.rescan(cx, frame)
     }
 }
+
+/// Rows that agree in so many hash bits are equal, as good as always: dividing them further is of no use.
+pub(crate) const DEPTH_MAX: u32 = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetKind {

@@ -12,6 +12,7 @@ use crate::expr::{Code, eval_all};
 use crate::hash::{Identity, hash_row, row_bytes, rows_equal};
 use crate::instrument::count;
 use crate::node::{Node, Operator};
+use crate::spill::{Partitions, RunFile};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JoinType {
@@ -211,6 +212,11 @@ struct HashJoinState {
     /// Candidates of the current outer row that are still to be tried, and its key.
     candidates: Vec<u32>,
     key: Row,
+    /// Past `work_mem` both sides are divided by the hash of their keys: the parts still to be joined (inner, outer), and
+    /// the outer rows of the part whose inner rows are in the table.
+    parts: Vec<(Option<RunFile>, Option<RunFile>)>,
+    outer_part: Option<RunFile>,
+    divided: bool,
 }
 
 impl Operator for HashJoin {
@@ -231,6 +237,9 @@ impl Operator for HashJoin {
             matched: false,
             candidates: Vec::new(),
             key: Row::new(),
+            parts: Vec::new(),
+            outer_part: None,
+            divided: false,
         })
     }
 
@@ -252,27 +261,120 @@ impl HashJoinState {
         }
         self.inner_started = true;
         self.table = Table::default();
+        self.parts.clear();
+        self.outer_part = None;
+        self.divided = false;
         let keep_nulls = matches!(plan.kind, JoinType::Right | JoinType::Full);
+        let mut aside: Option<Partitions> = None;
         while self.inner.next(cx, frame)? {
             frame.tick(cx)?;
             let key = eval_all(&plan.inner_keys, cx, frame)?.into_vec();
-            let has_null = key.iter().any(Datum::is_null);
-            if has_null && !keep_nulls {
+            if !keep_nulls && key.iter().any(Datum::is_null) {
                 continue;
             }
             let row = frame.save(&plan.inner_registers);
-            self.table.bytes += row_bytes(&row) + row_bytes(&key) + 48;
-            let position = self.table.rows.len() as u32;
-            if !has_null {
-                self.table.map.entry(hash_row(&key, &plan.blank_padded)).or_default().push(position);
+            match &mut aside {
+                Some(aside) => write_aside(aside, &plan, key, row)?,
+                None => {
+                    self.table.add(&plan, key, row);
+                    if self.table.bytes > cx.work_mem.saturating_mul(2) {
+                        let mut parts =
+                            Partitions::new(0, plan.inner_keys.len() + plan.inner_registers.len());
+                        let table = std::mem::take(&mut self.table);
+                        for (key, row) in table.keys.into_iter().zip(table.rows) {
+                            write_aside(&mut parts, &plan, key, row)?;
+                        }
+                        aside = Some(parts);
+                    }
+                }
             }
-            self.table.keys.push(key);
-            self.table.rows.push(row);
         }
         let bytes = self.table.bytes as u64;
         count(frame, self.number, |counters| counters.memory_bytes = counters.memory_bytes.max(bytes));
+        match aside {
+            Some(inner) => self.divide_outer(inner, cx, frame),
+            None => Ok(()),
+        }
+    }
+
+    /// Divides the outer side like the inner one.
+    fn divide_outer(&mut self, inner: Partitions, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<()> {
+        let plan = Arc::clone(&self.plan);
+        self.divided = true;
+        let mut outer = Partitions::new(0, plan.outer_keys.len() + plan.outer_registers.len());
+        while self.outer.next(cx, frame)? {
+            frame.tick(cx)?;
+            let key = eval_all(&plan.outer_keys, cx, frame)?.into_vec();
+            write_aside(&mut outer, &plan, key, frame.save(&plan.outer_registers))?;
+        }
+        let (inner, outer) = (inner.finish()?, outer.finish()?);
+        self.parts = inner
+            .into_iter()
+            .zip(outer)
+            .map(|(inner, outer)| (inner.map(|(file, _)| file), outer.map(|(file, _)| file)))
+            .collect();
+        self.next_part(cx, frame)?;
         Ok(())
     }
+
+    /// Loads the inner rows of the next part; false if there is none.
+    fn next_part(&mut self, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<bool> {
+        let plan = Arc::clone(&self.plan);
+        let Some((inner, outer)) = self.parts.pop() else { return Ok(false) };
+        self.table = Table::default();
+        if let Some(mut inner) = inner {
+            while let Some(mut key) = inner.next()? {
+                frame.tick(cx)?;
+                let row = key.split_off(plan.inner_keys.len());
+                self.table.add(&plan, key, row);
+            }
+        }
+        self.table.matched = vec![false; self.table.rows.len()];
+        self.outer_part = outer;
+        self.have_outer = false;
+        Ok(true)
+    }
+
+    /// The next outer row with its key; false at the end of the input or of the part.
+    fn next_outer(&mut self, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<bool> {
+        let plan = Arc::clone(&self.plan);
+        if self.divided {
+            let Some(part) = &mut self.outer_part else { return Ok(false) };
+            let Some(mut key) = part.next()? else { return Ok(false) };
+            let row = key.split_off(plan.outer_keys.len());
+            frame.restore_owned(&plan.outer_registers, row);
+            self.key = key;
+            return Ok(true);
+        }
+        if !self.outer.next(cx, frame)? {
+            return Ok(false);
+        }
+        self.key.clear();
+        for code in &plan.outer_keys {
+            let value = code.eval(cx, frame)?;
+            self.key.push(value);
+        }
+        Ok(true)
+    }
+}
+
+impl Table {
+    fn add(&mut self, plan: &HashJoin, key: Row, row: Row) {
+        self.bytes += row_bytes(&row) + row_bytes(&key) + 48;
+        // A null matches nothing, but a right or full join still returns its row.
+        if !key.iter().any(Datum::is_null) {
+            let position = self.rows.len() as u32;
+            self.map.entry(hash_row(&key, &plan.blank_padded)).or_default().push(position);
+        }
+        self.keys.push(key);
+        self.rows.push(row);
+    }
+}
+
+fn write_aside(aside: &mut Partitions, plan: &HashJoin, mut key: Row, row: Row) -> Result<()> {
+    let hash = hash_row(&key, &plan.blank_padded);
+    key.extend(row);
+    aside.write(hash, &key)
 }
 
 impl Node for HashJoinState {
@@ -282,16 +384,45 @@ impl Node for HashJoinState {
             self.build(cx, frame)?;
             self.table.matched = vec![false; self.table.rows.len()];
             self.phase = Phase::Probe;
+            self.have_outer = false;
             // Nothing can match: the outer side need not be read.
-            if self.table.rows.is_empty()
+            if !self.divided
+                && self.table.rows.is_empty()
                 && matches!(plan.kind, JoinType::Inner | JoinType::Semi | JoinType::Right)
             {
                 self.phase = Phase::Done;
             }
         }
+        loop {
+            if self.join_table(cx, frame)? {
+                return Ok(true);
+            }
+            if !self.next_part(cx, frame)? {
+                return Ok(false);
+            }
+            self.phase = Phase::Probe;
+        }
+    }
+
+    fn rescan(&mut self, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<()> {
+        if self.plan.keep_table && !matches!(self.phase, Phase::Build) && !self.divided {
+            self.table.matched = vec![false; self.table.rows.len()];
+            self.phase = Phase::Probe;
+        } else {
+            self.phase = Phase::Build;
+        }
+        self.have_outer = false;
+        self.outer.rescan(cx, frame)
+    }
+}
+
+impl HashJoinState {
+    /// The next joined row of what is in the table.
+    fn join_table(&mut self, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<bool> {
+        let plan = Arc::clone(&self.plan);
         while matches!(self.phase, Phase::Probe) {
             if !self.have_outer {
-                if !self.outer.next(cx, frame)? {
+                if !self.next_outer(cx, frame)? {
                     let rest = matches!(plan.kind, JoinType::Right | JoinType::Full);
                     self.phase = if rest { Phase::Rest(0) } else { Phase::Done };
                     break;
@@ -300,11 +431,6 @@ impl Node for HashJoinState {
                 self.have_outer = true;
                 self.matched = false;
                 self.candidates.clear();
-                self.key.clear();
-                for code in &plan.outer_keys {
-                    let value = code.eval(cx, frame)?;
-                    self.key.push(value);
-                }
                 if !self.key.iter().any(Datum::is_null)
                     && let Some(found) = self.table.map.get(&hash_row(&self.key, &plan.blank_padded))
                 {
@@ -362,17 +488,6 @@ impl Node for HashJoinState {
             }
         }
         Ok(false)
-    }
-
-    fn rescan(&mut self, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<()> {
-        if self.plan.keep_table && !matches!(self.phase, Phase::Build) {
-            self.table.matched = vec![false; self.table.rows.len()];
-            self.phase = Phase::Probe;
-        } else {
-            self.phase = Phase::Build;
-        }
-        self.have_outer = false;
-        self.outer.rescan(cx, frame)
     }
 }
 

@@ -2,14 +2,11 @@
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
-use std::fs::File;
-use std::io::{BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::sync::Arc;
 
 use cairn_types::compare::compare_ordered;
 use cairn_types::key::ColumnOrder;
-use cairn_types::row::{decode_datum, encode_datum};
-use cairn_types::{Datum, Error, Result, Row, err};
+use cairn_types::{Datum, Result, Row};
 
 use crate::context::{ExecContext, Frame};
 use crate::explain::{Properties, Value};
@@ -17,6 +14,7 @@ use crate::expr::Code;
 use crate::hash::row_bytes;
 use crate::instrument::count;
 use crate::node::{Node, Operator};
+use crate::spill::{RunFile, RunWriter};
 
 #[derive(Debug)]
 pub struct Sort {
@@ -72,75 +70,6 @@ fn compare_rows(plan: &Sort, a: &[Datum], b: &[Datum]) -> Ordering {
         }
     }
     Ordering::Equal
-}
-
-fn io_error(error: std::io::Error) -> Error {
-    if error.kind() == std::io::ErrorKind::StorageFull {
-        err!(DISK_FULL, "could not write to temporary file: {error}")
-    } else {
-        err!(IO_ERROR, "could not use temporary file: {error}")
-    }
-}
-
-/// Rows on disk: each with its length in front, as self-describing datums.
-pub struct RunFile {
-    reader: BufReader<File>,
-    columns: usize,
-    left: u64,
-}
-
-/// Writes rows to a file that is gone when it is closed; number of bytes and the file.
-pub struct RunWriter {
-    writer: BufWriter<File>,
-    rows: u64,
-    bytes: u64,
-    buffer: Vec<u8>,
-}
-
-impl RunWriter {
-    pub fn new() -> Result<Self> {
-        let file = tempfile::tempfile().map_err(io_error)?;
-        Ok(RunWriter { writer: BufWriter::new(file), rows: 0, bytes: 0, buffer: Vec::new() })
-    }
-
-    pub fn write(&mut self, row: &[Datum]) -> Result<()> {
-        self.buffer.clear();
-        for value in row {
-            encode_datum(value, &mut self.buffer);
-        }
-        self.writer.write_all(&(self.buffer.len() as u32).to_le_bytes()).map_err(io_error)?;
-        self.writer.write_all(&self.buffer).map_err(io_error)?;
-        self.bytes += 4 + self.buffer.len() as u64;
-        self.rows += 1;
-        Ok(())
-    }
-
-    /// Turns to reading from the start.
-    pub fn finish(mut self, columns: usize) -> Result<(RunFile, u64)> {
-        self.writer.flush().map_err(io_error)?;
-        let mut file = self.writer.into_inner().map_err(|error| io_error(error.into_error()))?;
-        file.seek(SeekFrom::Start(0)).map_err(io_error)?;
-        Ok((RunFile { reader: BufReader::new(file), columns, left: self.rows }, self.bytes))
-    }
-}
-
-impl RunFile {
-    pub fn next(&mut self) -> Result<Option<Row>> {
-        if self.left == 0 {
-            return Ok(None);
-        }
-        self.left -= 1;
-        let mut length = [0; 4];
-        self.reader.read_exact(&mut length).map_err(io_error)?;
-        let mut bytes = vec![0; u32::from_le_bytes(length) as usize];
-        self.reader.read_exact(&mut bytes).map_err(io_error)?;
-        let mut rest = bytes.as_slice();
-        let mut row = Row::with_capacity(self.columns);
-        for _ in 0..self.columns {
-            row.push(decode_datum(&mut rest)?);
-        }
-        Ok(Some(row))
-    }
 }
 
 enum Output {

@@ -200,6 +200,7 @@ impl Planner<'_> {
                 aggregate_registers,
                 sets,
                 set_register,
+                input_registers: stream.live.clone(),
                 filter,
                 key_texts,
                 filter_text,

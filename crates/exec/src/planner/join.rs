@@ -359,12 +359,8 @@ impl Planner<'_> {
             rows,
             startup_cost: outer.startup_cost + build,
             total_cost: total,
-            // Rows without partner of the inner side come last.
-            order: if matches!(kind, JoinType::Full | JoinType::Right) {
-                Vec::new()
-            } else {
-                outer.order.clone()
-            },
+            // A table that does not fit into memory is joined part by part.
+            order: Vec::new(),
         });
     }
 
