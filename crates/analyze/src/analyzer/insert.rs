@@ -794,7 +794,7 @@ impl Analyzer<'_> {
         };
         let mut found = Vec::new();
         for index in &relation.indexes {
-            if !index.unique || !index.valid || index.deferrable {
+            if !index.unique || !index.valid {
                 continue;
             }
             let mut fits = true;
@@ -815,6 +815,12 @@ impl Analyzer<'_> {
             if fits && let Some(text) = &index.predicate {
                 let wanted = self.relation_expression(text, relation, target)?;
                 fits = predicate.as_ref().is_some_and(|given| implies(given, &wanted));
+            }
+            if fits && index.deferrable {
+                return Err(err!(
+                    OBJECT_NOT_IN_PREREQUISITE_STATE,
+                    "ON CONFLICT does not support deferrable unique constraints/exclusion constraints as arbiters"
+                ));
             }
             if fits {
                 found.push(index.oid);

@@ -116,9 +116,10 @@ fn assignments(planner: &mut Planner<'_>, targets: &[TargetEntry]) -> Result<Vec
         .collect()
 }
 
-/// A constant that could not be folded will fail. PostgreSQL finds out while it plans, before any sequence has moved.
+/// A constant that could not be folded will fail, a parameter may. PostgreSQL finds out while it plans (it plans with the
+/// parameters' values), before any sequence has moved.
 fn failing_first(mut values: Vec<(usize, Code)>) -> Vec<(usize, Code)> {
-    let is_const = |code: &Code| code.as_const().is_some();
+    let is_const = |code: &Code| matches!(code, Code::Const(_) | Code::Param(_));
     values.sort_by_key(|(_, code)| match code {
         Code::Call { function, args } => !(is_immutable(function) && args.iter().all(is_const)),
         Code::Call1 { function, arg } => !(is_immutable(function) && is_const(arg)),
