@@ -239,6 +239,8 @@ impl Catalog {
     /// Element type of a true array (`int4[]`, not int2vector or name); 0 for any other type.
     pub fn array_element(&self, oid: Oid) -> Oid {
         match self.type_by_oid(oid) {
+            // Arrays of pseudo-types are pseudo-types themselves.
+            Some(object) if oid == types::RECORD_ARRAY => object.element,
             Some(object)
                 if object.category == b'A' && object.length == -1 && object.kind == TypeKind::Base =>
             {
