@@ -74,6 +74,19 @@ impl Catalog {
     }
 }
 
+impl Catalog {
+    /// The same picture in which a table has no index but its primary key: for reading it while the entries of the
+    /// others are still being made.
+    pub fn without_secondary_indexes(&self, table: Oid) -> Catalog {
+        use crate::RowExt;
+        use crate::columns::pg_index;
+        let mut rows = self.stored().clone();
+        rows.table_mut(pg_index::TABLE)
+            .retain(|_, row| row.oid(pg_index::INDRELID) != table || row.bool(pg_index::INDISPRIMARY));
+        Catalog::from_rows(rows, next_version()).with_shared(self.shared().cloned())
+    }
+}
+
 /// Changes catalog rows inside a transaction, and gives the picture after the changes.
 pub struct CatalogWriter<'a> {
     txn: &'a dyn Transaction,

@@ -14,12 +14,8 @@ use cairn_types::quote::{quote_identifier, quote_qualified};
 use cairn_types::{Datum, Error, Oid, Result, err, sqlstate};
 
 use super::context::DdlContext;
+use super::entries::Entries;
 use super::{constraint, index};
-
-/// Entries that are sorted at once. Each is its key, its value and what to call it where it is there twice.
-struct Entries {
-    entries: Vec<(Vec<u8>, Vec<u8>, bool)>,
-}
 
 /// `"schema"."table"`.
 pub fn table_name(catalog: &Catalog, relation: &Relation) -> String {
@@ -63,9 +59,11 @@ pub fn build_index(cx: &mut DdlContext<'_>, oid: Oid) -> Result<()> {
     }
     let filter = index.predicate.as_ref().map_or(String::new(), |text| format!(" where {text}"));
     let query = format!("select {} from only {}{filter}", list.join(", "), table_name(&cx.catalog, &table));
-    let mut entries = Entries { entries: Vec::new() };
+    let mut entries = Entries::default();
     let key_count = index.keys.len();
-    cx.host.select(&cx.catalog, &query, &mut |row| {
+    // Neither this index nor others that are still empty may serve the query.
+    let reading = Arc::new(cx.catalog.without_secondary_indexes(table.oid));
+    cx.host.select(&reading, &query, &mut |row| {
         let (values, own) = row.split_at(key_count.min(row.len()));
         let row_key = if layout.has_hidden_key() {
             match own.first() {
@@ -80,27 +78,11 @@ pub fn build_index(cx: &mut DdlContext<'_>, oid: Oid) -> Result<()> {
             layout.row_key(&full)?
         };
         let (key, value) = entry_layout.entry(values, &row_key)?;
-        entries.entries.push((key, value, entry_layout.enforces_unique(values)));
+        entries.add(key, value)?;
         Ok(true)
     })?;
-    let duplicate = || duplicate_error(cx, &cx.catalog, &table, &index);
+    let duplicate = || duplicate_error(cx, &reading, &table, &index);
     entries.write(cx, duplicate)
-}
-
-impl Entries {
-    /// Writes all in key order; `duplicate` makes the error where a key is there twice.
-    fn write(mut self, cx: &DdlContext<'_>, duplicate: impl Fn() -> Result<Error>) -> Result<()> {
-        self.entries.sort_unstable_by(|a, b| a.0.cmp(&b.0));
-        let mut previous: Option<&[u8]> = None;
-        for (key, value, _) in &self.entries {
-            if previous == Some(key.as_slice()) {
-                return Err(duplicate()?);
-            }
-            cx.txn.bulk_put(key, value).sql()?;
-            previous = Some(key);
-        }
-        Ok(())
-    }
 }
 
 /// 23505 with the key that is there twice, as PostgreSQL finds it: by a query, because the entries have lost the values.
@@ -188,7 +170,7 @@ pub fn replace_storage(cx: &mut DdlContext<'_>, relation: &Arc<Relation>) -> Res
 /// Writes rows into a table whose storage is new: full rows, one value per attribute number.
 pub struct Loader {
     layout: TableLayout,
-    rows: Vec<(Vec<u8>, Vec<u8>, bool)>,
+    rows: Entries,
     table: Arc<Relation>,
     last_number: u64,
 }
@@ -197,7 +179,7 @@ impl Loader {
     pub fn new(cx: &DdlContext<'_>, table: &Arc<Relation>) -> Result<Self> {
         Ok(Loader {
             layout: TableLayout::new(table, &cx.catalog)?,
-            rows: Vec::new(),
+            rows: Entries::default(),
             table: table.clone(),
             last_number: 0,
         })
@@ -217,8 +199,7 @@ impl Loader {
         if self.layout.has_hidden_key() {
             return cx.txn.bulk_put(&key, &value).sql();
         }
-        self.rows.push((key, value, true));
-        Ok(())
+        self.rows.add(key, value)
     }
 
     /// Writes what is left, then the table's other indexes. 23505.
@@ -230,7 +211,7 @@ impl Loader {
                     .table(cx.catalog.namespace_name(table.namespace).to_string(), table.name.to_string())
                     .constraint(primary.name.to_string()))
             };
-            Entries { entries: self.rows }.write(cx, duplicate)?;
+            self.rows.write(cx, duplicate)?;
         }
         cx.txn.advance_command();
         let indexes: Vec<Oid> =

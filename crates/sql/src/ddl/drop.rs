@@ -255,6 +255,16 @@ struct Walk<'c> {
 
 /// Drops objects. 2BP01 where others depend on them and `cascade` was not said.
 pub fn drop_objects(cx: &mut DdlContext<'_>, targets: &[Address], cascade: bool) -> Result<()> {
+    drop_with(cx, targets, Some(cascade))
+}
+
+/// Drops an object and all that depends on it, without a word.
+pub fn drop_silently(cx: &mut DdlContext<'_>, target: Address) -> Result<()> {
+    drop_with(cx, &[target], None)
+}
+
+/// `cascade`: `None` cascades and says nothing.
+fn drop_with(cx: &mut DdlContext<'_>, targets: &[Address], cascade: Option<bool>) -> Result<()> {
     if targets.is_empty() {
         return Ok(());
     }
@@ -275,7 +285,9 @@ pub fn drop_objects(cx: &mut DdlContext<'_>, targets: &[Address], cascade: bool)
         walk.check_whole(cx, *target, targets)?;
         walk.visit(*target)?;
     }
-    report(cx, &walk, targets, cascade)?;
+    if let Some(cascade) = cascade {
+        report(cx, &walk, targets, cascade)?;
+    }
     let order = walk.order;
     lock_all(cx, &order)?;
     let before = cx.catalog.clone();

@@ -15,6 +15,7 @@ pub mod data;
 mod database;
 pub mod depend;
 mod drop;
+mod entries;
 mod extension;
 mod function;
 mod grant;

@@ -146,6 +146,10 @@ fn temporary_namespace(cx: &mut DdlContext<'_>) -> Result<Oid> {
         return Ok(oid);
     }
     let name = format!("pg_temp_{}", cx.env.backend_pid());
+    // A session that ended with the server may have left objects under the same number.
+    if let Some(left) = cx.catalog.namespace_by_name(&name).map(|namespace| namespace.oid) {
+        super::drop::drop_silently(cx, super::depend::Address::new(pg_namespace::TABLE, left))?;
+    }
     let oid = match cx.catalog.namespace_by_name(&name) {
         Some(found) => found.oid,
         None => {
