@@ -251,7 +251,11 @@ fn stored_texts(relation: &Relation, number: i16) -> Vec<Stored> {
 fn refresh_texts(cx: &mut DdlContext<'_>, relation: &Relation, texts: Vec<Stored>) -> Result<()> {
     let changed = cx.relation(relation.oid)?;
     let again = |cx: &DdlContext<'_>, stored: &str| -> Result<String> {
-        let expr = text::read_expression(stored, Some(&changed), &cx.catalog, cx.env)?;
+        let expr =
+            text::read_expression(stored, Some(&changed), &cx.catalog, cx.env).map_err(|mut error| {
+                error.report_mut().location = None;
+                error
+            })?;
         text::stored_expression(&expr, Some(&changed), &cx.catalog, cx.env)
     };
     for stored in texts {
