@@ -59,8 +59,8 @@ pub const BODIES: &[(&str, ScalarFn)] = &[
         let difference = i128::from(a.uint8(0)?) - i128::from(a.uint8(1)?);
         Ok(Datum::Numeric(Numeric::from(difference).into()))
     }),
-    ("pg_lsn_pli", |_, a| moved(a, |bytes| Ok(bytes.clone()))),
-    ("pg_lsn_mii", |_, a| moved(a, |bytes| Ok(bytes.neg()))),
+    ("pg_lsn_pli", |_, a| moved(a, "add NaN to", Numeric::clone)),
+    ("pg_lsn_mii", |_, a| moved(a, "subtract NaN from", Numeric::neg)),
     ("numeric_pg_lsn", |_, a| lsn(a.numeric(0)?)),
     ("pg_encoding_max_length_sql", |_, a| {
         Ok(match a.int4(0)? {
@@ -75,15 +75,18 @@ fn lsn(value: &Numeric) -> Result<Datum> {
     if value.is_nan() {
         bail!(FEATURE_NOT_SUPPORTED, "cannot convert NaN to pg_lsn");
     }
+    if value.is_infinite() {
+        bail!(FEATURE_NOT_SUPPORTED, "cannot convert infinity to pg_lsn");
+    }
     let text = value.round(0)?.to_string();
     let parsed = text.parse::<u64>();
     parsed.map(Datum::UInt8).map_err(|_| err!(INVALID_PARAMETER_VALUE, "pg_lsn out of range"))
 }
 
-fn moved(args: &[Datum], step: impl Fn(&Numeric) -> Result<Numeric>) -> Result<Datum> {
+fn moved(args: &[Datum], what: &str, step: impl Fn(&Numeric) -> Numeric) -> Result<Datum> {
     let bytes = args.numeric(1)?;
     if bytes.is_nan() {
-        bail!(FEATURE_NOT_SUPPORTED, "cannot add NaN to pg_lsn");
+        bail!(FEATURE_NOT_SUPPORTED, "cannot {what} pg_lsn");
     }
-    lsn(&Numeric::from(args.uint8(0)?).add(&step(bytes)?)?)
+    lsn(&Numeric::from(args.uint8(0)?).add(&step(bytes))?)
 }

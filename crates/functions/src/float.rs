@@ -240,12 +240,12 @@ pub const BODIES: &[(&str, ScalarFn)] = &[
     }),
     ("dcosh", |_, a| plain(a, f64::cosh)),
     ("dtanh", |_, a| plain(a, f64::tanh)),
-    ("dasinh", |_, a| plain(a, f64::asinh)),
+    ("dasinh", |_, a| plain(a, |x| c_math::asinh(x))),
     ("dacosh", |_, a| {
         let x = a.float8(0)?;
-        if x < 1.0 { Err(input_out_of_range()) } else { Ok(Datum::Float8(x.acosh())) }
+        if x < 1.0 { Err(input_out_of_range()) } else { Ok(Datum::Float8(c_math::acosh(x))) }
     }),
-    ("datanh", |_, a| of_unit(a, f64::atanh)),
+    ("datanh", |_, a| of_unit(a, |x| c_math::atanh(x))),
     ("degrees", |_, a| {
         let x = a.float8(0)?;
         checked(x, x / RADIANS_PER_DEGREE)
@@ -272,6 +272,16 @@ pub const BODIES: &[(&str, ScalarFn)] = &[
     ("setseed", set_seed),
     ("width_bucket_float8", |_, a| width_bucket(a.float8(0)?, a.float8(1)?, a.float8(2)?, a.int4(3)?)),
 ];
+
+/// The C library's inverse hyperbolic functions, which PostgreSQL uses too; those of Rust's library overflow for large
+/// arguments and round differently.
+mod c_math {
+    unsafe extern "C" {
+        pub safe fn asinh(x: f64) -> f64;
+        pub safe fn acosh(x: f64) -> f64;
+        pub safe fn atanh(x: f64) -> f64;
+    }
+}
 
 const RADIANS_PER_DEGREE: f64 = 0.017_453_292_519_943_295;
 

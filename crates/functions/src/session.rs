@@ -49,7 +49,10 @@ pub const BODIES: &[(&str, ScalarFn)] = &[
     ("pg_jit_available", |_, _| Ok(Datum::Bool(false))),
     // Cairn has no row-level security, so no table has it active.
     ("row_security_active", |_, _| Ok(Datum::Bool(false))),
-    ("row_security_active_name", |_, _| Ok(Datum::Bool(false))),
+    ("row_security_active_name", |call, a| {
+        call.env.reg_lookup(types::REGCLASS, a.str(0)?)?;
+        Ok(Datum::Bool(false))
+    }),
 ];
 
 pub const SET_BODIES: &[(&str, SetFn)] = &[
@@ -62,25 +65,67 @@ pub fn void() -> Datum {
     Datum::text("")
 }
 
-/// PostgreSQL's numbers of the encodings that Cairn's clients meet.
+/// PostgreSQL's encodings by number. Cairn itself speaks UTF8 only.
+const ENCODINGS: [&str; 42] = [
+    "SQL_ASCII",
+    "EUC_JP",
+    "EUC_CN",
+    "EUC_KR",
+    "EUC_TW",
+    "EUC_JIS_2004",
+    "UTF8",
+    "MULE_INTERNAL",
+    "LATIN1",
+    "LATIN2",
+    "LATIN3",
+    "LATIN4",
+    "LATIN5",
+    "LATIN6",
+    "LATIN7",
+    "LATIN8",
+    "LATIN9",
+    "LATIN10",
+    "WIN1256",
+    "WIN1258",
+    "WIN866",
+    "WIN874",
+    "KOI8R",
+    "WIN1251",
+    "WIN1252",
+    "ISO_8859_5",
+    "ISO_8859_6",
+    "ISO_8859_7",
+    "ISO_8859_8",
+    "WIN1250",
+    "WIN1253",
+    "WIN1254",
+    "WIN1255",
+    "WIN1257",
+    "KOI8U",
+    "SJIS",
+    "BIG5",
+    "GBK",
+    "UHC",
+    "GB18030",
+    "JOHAB",
+    "SHIFT_JIS_2004",
+];
+
 fn encoding_name(number: i32) -> &'static str {
-    match number {
-        0 => "SQL_ASCII",
-        6 => "UTF8",
-        8 => "LATIN1",
-        _ => "",
-    }
+    usize::try_from(number).ok().and_then(|i| ENCODINGS.get(i)).copied().unwrap_or("")
 }
 
+/// -1 for an unknown name; case and punctuation do not count.
 fn encoding_number(name: &str) -> i32 {
-    let plain: String =
-        name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
-    match plain.as_str() {
-        "sqlascii" => 0,
-        "utf8" | "unicode" => 6,
-        "latin1" | "iso88591" => 8,
-        _ => -1,
-    }
+    let plain = |name: &str| -> String {
+        name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
+    };
+    let wanted = match plain(name).as_str() {
+        "unicode" => "utf8".to_owned(),
+        "iso88591" => "latin1".to_owned(),
+        other => other.to_owned(),
+    };
+    ENCODINGS.iter().position(|encoding| plain(encoding) == wanted).map_or(-1, |i| i as i32)
 }
 
 fn show(call: &Call<'_>, name: &str, missing_ok: bool) -> Result<Datum> {

@@ -2,7 +2,10 @@
 
 /// A float as C's `%g` prints it: six significant digits, exponent form for very large and small ones.
 pub fn general(value: f64) -> String {
-    if value == 0.0 || !value.is_finite() {
+    if value.is_infinite() {
+        return if value > 0.0 { "Infinity" } else { "-Infinity" }.to_owned();
+    }
+    if value == 0.0 || value.is_nan() {
         return format!("{value}");
     }
     let text = format!("{value:.5e}");

@@ -59,8 +59,12 @@ pub const BODIES: &[(&str, ScalarFn)] = &[
             .map(Datum::TimestampTz)
             .ok_or_else(timestamp_out_of_range)
     }),
-    ("timestamp_scale", |_, a| adjust_timestamp(a.timestamp(0)?, a.int4(1)?).map(Datum::Timestamp)),
-    ("timestamptz_scale", |_, a| adjust_timestamp(a.timestamptz(0)?, a.int4(1)?).map(Datum::TimestampTz)),
+    ("timestamp_scale", |_, a| {
+        adjust_timestamp(a.timestamp(0)?, precision(a.int4(1)?)?).map(Datum::Timestamp)
+    }),
+    ("timestamptz_scale", |_, a| {
+        adjust_timestamp(a.timestamptz(0)?, precision(a.int4(1)?)?).map(Datum::TimestampTz)
+    }),
     ("time_scale", |_, a| Ok(Datum::Time(adjust_time(a.time(0)?, a.int4(1)?)))),
     ("timetz_scale", |_, a| {
         let value = a.timetz(0)?;
@@ -69,6 +73,14 @@ pub const BODIES: &[(&str, ScalarFn)] = &[
     ("interval_scale", |_, a| adjust_interval(a.interval(0)?, a.int4(1)?).map(Datum::Interval)),
     ("float8_timestamptz", |_, a| unix_seconds(a.float8(0)?)),
 ];
+
+/// A declaration's precision is in range; one from a direct call need not be.
+fn precision(typmod: i32) -> Result<i32> {
+    if !(-1..=6).contains(&typmod) {
+        bail!(INVALID_PARAMETER_VALUE, "timestamp({typmod}) precision must be between 0 and 6");
+    }
+    Ok(typmod)
+}
 
 fn date_of(local_us: i64) -> i32 {
     match local_us {

@@ -28,10 +28,10 @@ pub const BODIES: &[(&str, ScalarFn)] = &[
 /// A negative year is BC; there is no year 0.
 fn date(year: i32, month: i32, day: i32) -> Result<i32> {
     // PostgreSQL's message has the astronomical year too.
-    let astronomical = if year < 0 { year + 1 } else { year };
+    let astronomical = if year < 0 && year != i32::MIN { year + 1 } else { year };
     let bad =
         || err!(DATETIME_FIELD_OVERFLOW, "date field value out of range: {astronomical}-{month:02}-{day:02}");
-    if year == 0 {
+    if year == 0 || year == i32::MIN {
         return Err(bad());
     }
     if !(1..=12).contains(&month) || day < 1 || day > days_in_month(astronomical, month) {
@@ -69,8 +69,15 @@ fn timestamp(a: &[Datum]) -> Result<i64> {
     let (year, month, day) = (a.int4(0)?, a.int4(1)?, a.int4(2)?);
     let (hour, minute, second) = (a.int4(3)?, a.int4(4)?, a.float8(5)?);
     let astronomical = if year < 0 { year.saturating_add(1) } else { year };
-    if year == 0 || !(1..=12).contains(&month) || day < 1 || day > days_in_month(astronomical, month) {
+    if matches!(year, 0 | i32::MIN)
+        || !(1..=12).contains(&month)
+        || day < 1
+        || day > days_in_month(astronomical, month)
+    {
         bail!(DATETIME_FIELD_OVERFLOW, "date field value out of range: {year}-{month:02}-{day:02}");
+    }
+    if !is_valid_julian(astronomical, month) {
+        bail!(DATETIME_FIELD_OVERFLOW, "date out of range: {year}-{month:02}-{day:02}");
     }
     let time_us = time(hour, minute, second)?;
     let civil = Civil { year: astronomical, month, day, ..Civil::default() };

@@ -259,8 +259,8 @@ struct Writer {
     position: usize,
     /// Positions before the number's first digit.
     blanks: usize,
-    /// How many positions there are, the sign's among them.
-    positions: usize,
+    /// How many positions there are, the sign's among them; -1 for a template without any.
+    positions: i64,
     sign_done: bool,
     inside: bool,
     /// The number was shorter than the template (NaN, a float's missing digits): nothing follows, as in PostgreSQL.
@@ -306,7 +306,7 @@ impl Writer {
                 last = Some(end.max((template.zero_end - blanks).min(number.len() - 1)));
             }
         }
-        let mut positions = (template.after + template.before).saturating_sub(1);
+        let mut positions = (template.after + template.before) as i64 - 1;
         if !sign_done && blanks == 0 {
             positions += 1;
         }
@@ -377,7 +377,13 @@ impl Writer {
             Key::Minus => self.own_sign(self.negative, '-'),
             Key::Plus => self.own_sign(!self.negative, '+'),
             Key::SignHere => self.out.push(self.sign_char()),
-            Key::Blank | Key::Scientific | Key::Fill | Key::Sign | Key::Brackets | Key::Shift => {}
+            Key::Nothing
+            | Key::Blank
+            | Key::Scientific
+            | Key::Fill
+            | Key::Sign
+            | Key::Brackets
+            | Key::Shift => {}
         }
         Ok(())
     }
@@ -479,11 +485,11 @@ impl Writer {
     }
 
     fn trailing_sign(&mut self) {
-        let mut end = self.positions + usize::from(self.blanks > 0) + usize::from(self.template.has_point);
+        let mut end = self.positions + i64::from(self.blanks > 0) + i64::from(self.template.has_point);
         if self.last.is_some_and(|last| last == self.at) {
-            end = self.position;
+            end = self.position as i64;
         }
-        if self.position + 1 != end {
+        if self.position as i64 + 1 != end {
             return;
         }
         if self.sign_done && self.template.brackets {

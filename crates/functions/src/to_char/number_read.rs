@@ -104,7 +104,8 @@ impl Reader<'_> {
             Key::Minus => self.own_sign(&['-']),
             Key::Plus => self.own_sign(&['+']),
             Key::SignHere => self.own_sign(&['-', '+']),
-            Key::Blank
+            Key::Nothing
+            | Key::Blank
             | Key::Fill
             | Key::Sign
             | Key::Brackets

@@ -13,6 +13,8 @@ pub enum Key {
     /// `,` and `G`
     Group,
     Currency,
+    /// `C`: read and without effect.
+    Nothing,
     Blank,
     Scientific,
     Fill,
@@ -81,6 +83,7 @@ const KEYS: &[(&str, Key)] = &[
     ("0", Key::Zero),
     ("9", Key::Nine),
     ("B", Key::Blank),
+    ("C", Key::Nothing),
     ("D", Key::Point),
     ("EEEE", Key::Scientific),
     ("FM", Key::Fill),
@@ -96,6 +99,7 @@ const KEYS: &[(&str, Key)] = &[
     ("TH", Key::Ordinal { upper: true }),
     ("V", Key::Shift),
     ("b", Key::Blank),
+    ("c", Key::Nothing),
     ("d", Key::Point),
     ("eeee", Key::Scientific),
     ("fm", Key::Fill),
@@ -257,7 +261,7 @@ impl Template {
                 }
                 self.scientific = true;
             }
-            Key::Group | Key::Currency | Key::Ordinal { .. } => {}
+            Key::Group | Key::Currency | Key::Nothing | Key::Ordinal { .. } => {}
         }
         Ok(())
     }
