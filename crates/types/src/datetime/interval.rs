@@ -212,18 +212,14 @@ fn decode(text: &str, settings: &FormatSettings, range: i32) -> Parsed<Parts> {
         match field {
             Field::Time(text) => {
                 decode_clock_into(&mut parts, text, all_negative, range)?;
-                see(&mut seen, Unit::Hour)?;
-                see(&mut seen, Unit::Minute)?;
-                see(&mut seen, Unit::Second)?;
+                see(&mut seen, CLOCK)?;
                 unit = Some(Unit::Day);
             }
             Field::Offset(text) if text.contains(':') => {
                 let negative = text.starts_with('-');
                 decode_clock_into(&mut parts, &text[1..], negative || all_negative, range)
                     .map_err(|_| Failure::Format)?;
-                see(&mut seen, Unit::Hour)?;
-                see(&mut seen, Unit::Minute)?;
-                see(&mut seen, Unit::Second)?;
+                see(&mut seen, CLOCK)?;
                 unit = Some(Unit::Day);
             }
             Field::Offset(text) | Field::Date(text) | Field::Number(text) => {
@@ -252,12 +248,15 @@ fn decode(text: &str, settings: &FormatSettings, range: i32) -> Parsed<Parts> {
     Ok(parts)
 }
 
-fn see(seen: &mut u32, unit: Unit) -> Parsed<()> {
-    let bit = 1 << unit as u32;
-    if *seen & bit != 0 {
+/// Seconds with decimals say all that milliseconds and microseconds could.
+const SECONDS: u32 = 1 << Unit::Second as u32 | 1 << Unit::Millisecond as u32 | 1 << Unit::Microsecond as u32;
+const CLOCK: u32 = 1 << Unit::Hour as u32 | 1 << Unit::Minute as u32 | SECONDS;
+
+fn see(seen: &mut u32, units: u32) -> Parsed<()> {
+    if *seen & units != 0 {
         return Err(Failure::Format);
     }
-    *seen |= bit;
+    *seen |= units;
     Ok(())
 }
 
@@ -326,7 +325,7 @@ fn decode_number(
         fraction = -fraction;
     }
     parts.add(unit, value, fraction)?;
-    see(seen, unit)
+    see(seen, if unit == Unit::Second && fraction != 0.0 { SECONDS } else { 1 << unit as u32 })
 }
 
 /// ISO 8601: `P1Y2M3DT4H5M6.7S`, `P2W`, `P0001-02-03T04:05:06`, `P00010203T040506`.
@@ -448,37 +447,28 @@ fn iso_clock(mut parts: Parts, value: i64, fraction: f64, digits: usize, rest: &
     if rest[length..].is_empty() { Ok(parts) } else { Err(Failure::Format) }
 }
 
-/// A signed decimal: whole part, fraction with the same sign, length in bytes.
+/// A signed decimal: whole part, fraction with the same sign, length in bytes. The fraction is what floating point
+/// leaves of the number, as in PostgreSQL, so `9.2` months are 9 and a little less than 0.2.
 fn iso_number(text: &str) -> Parsed<(i64, f64, usize)> {
     let bytes = text.as_bytes();
-    let mut end = usize::from(matches!(bytes.first(), Some(b'-' | b'+')));
-    let negative = bytes.first() == Some(&b'-');
-    let start = end;
-    while bytes.get(end).is_some_and(u8::is_ascii_digit) {
-        end += 1;
-    }
-    let whole = &text[start..end];
-    let mut fraction = 0.0;
-    let mut fraction_digits = 0;
-    if bytes.get(end) == Some(&b'.') {
-        let point = end;
-        end += 1;
-        while bytes.get(end).is_some_and(u8::is_ascii_digit) {
-            end += 1;
+    let digits_from = |mut at: usize| {
+        while bytes.get(at).is_some_and(u8::is_ascii_digit) {
+            at += 1;
         }
-        fraction_digits = end - point - 1;
-        if fraction_digits > 0 {
-            fraction = format!("0{}", &text[point..end]).parse().map_err(|_| Failure::Format)?;
-        }
-    }
-    if whole.is_empty() && fraction_digits == 0 {
+        at
+    };
+    let start = usize::from(matches!(bytes.first(), Some(b'-' | b'+')));
+    let whole_end = digits_from(start);
+    let end = if bytes.get(whole_end) == Some(&b'.') { digits_from(whole_end + 1) } else { whole_end };
+    if !bytes[start..end].iter().any(u8::is_ascii_digit) {
         return Err(Failure::Format);
     }
-    let value: i64 = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| Failure::Field)? };
-    if value > i64::from(i32::MAX) + i64::from(negative) {
+    let number: f64 = text[..end].parse().map_err(|_| Failure::Format)?;
+    if !(-1e15..=1e15).contains(&number) {
         return Err(Failure::Field);
     }
-    Ok(if negative { (-value, -fraction, end) } else { (value, fraction, end) })
+    let whole = number.trunc();
+    Ok((whole as i64, number - whole, end))
 }
 
 /// Input of interval; `typmod` chooses the unit of a bare number and cuts the result to its fields.

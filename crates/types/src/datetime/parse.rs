@@ -10,7 +10,7 @@ use super::calendar::{
     split_time, timestamp_from_civil,
 };
 use super::token::{Field, split};
-use super::zone::{NamedZone, abbreviation, offset_at, offset_of_local, zone_by_name};
+use super::zone::{NamedZone, abbreviation, is_constant, offset_at, offset_of_local, zone_by_name};
 use crate::{DateOrder, Error, FormatSettings, Result, TimeTz, err};
 
 /// Why a text is not a value; [`Failure::error`] makes PostgreSQL's error of it.
@@ -562,10 +562,10 @@ impl<'a> Decoder<'a> {
         self.offset(&text[split..])
     }
 
-    /// Checks that the hour is within the day: 24:00 is the day's end.
+    /// Checks that the time is within the day: 24:00 is the day's end.
     fn check_hour(&self) -> Parsed<()> {
         let Civil { hour, minute, second, us, .. } = self.civil;
-        if hour > 24 || (hour == 24 && (minute > 0 || second > 0 || us > 0)) {
+        if hour > 24 || join_time(hour, minute, second, us) > US_PER_DAY {
             return Err(Failure::Field.into());
         }
         Ok(())
@@ -668,8 +668,6 @@ impl<'a> Decoder<'a> {
                         } else {
                             self.full_zone_name(&text)?;
                         }
-                    } else if !starts_with_digit && self.text_is_zone(&text) {
-                        self.full_zone_name(&text)?;
                     } else {
                         self.date(&text)?;
                     }
@@ -716,11 +714,6 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    fn text_is_zone(&self, text: &str) -> bool {
-        let letters = text.bytes().take_while(u8::is_ascii_alphabetic).count();
-        !matches!(known_word(&text[..letters]), Some(Word::Month(_))) && text.contains(['/', '_', '+'])
-    }
-
     fn full_zone_name(&mut self, text: &str) -> Parsed<()> {
         let Some(zone) = zone_by_name(text) else {
             return Err(Stop::Error(err!(INVALID_PARAMETER_VALUE, "time zone \"{text}\" not recognized")));
@@ -742,9 +735,6 @@ impl<'a> Decoder<'a> {
         let is_field = if has_point { digits > 2 } else { run_together };
         let parts = if is_field { self.number_field(text, self.seen)? } else { self.number(text)? };
         self.see(parts)?;
-        if parts & TIME != 0 {
-            self.check_clock()?;
-        }
         Ok(())
     }
 
@@ -828,8 +818,8 @@ impl<'a> Decoder<'a> {
         self.check_clock()?;
         // A zone with summer time has no offset without a date.
         if self.seen & DATE != DATE
-            && let Some(Zone::Named(NamedZone::Full(crate::TimeZone::Named(zone)))) = &self.zone
-            && zone.to_fixed_offset().is_err()
+            && let Some(Zone::Named(NamedZone::Full(zone))) = &self.zone
+            && !is_constant(zone)
         {
             return Err(Failure::Format.into());
         }

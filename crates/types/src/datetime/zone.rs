@@ -173,6 +173,17 @@ fn jiff_timestamp(utc_us: i64) -> jiff::Timestamp {
     jiff::Timestamp::from_second(second).unwrap_or(jiff::Timestamp::UNIX_EPOCH)
 }
 
+/// Whether the zone has had one offset ever.
+pub fn is_constant(zone: &TimeZone) -> bool {
+    match zone {
+        TimeZone::Fixed(_) => true,
+        TimeZone::Named(zone) => {
+            let epoch = jiff::Timestamp::UNIX_EPOCH;
+            zone.preceding(epoch).next().is_none() && zone.following(epoch).next().is_none()
+        }
+    }
+}
+
 /// Seconds east of UTC at a moment (microseconds since 2000-01-01 UTC, finite).
 pub fn offset_at(zone: &TimeZone, utc_us: i64) -> i32 {
     match zone {
