@@ -323,6 +323,3 @@ const MISSING_MAX: usize = 785;
 fn sql() {
     check(include_str!("golden/expected/sql.tsv"));
 }
-
-#[path = "golden/robustness.rs"]
-mod robustness;

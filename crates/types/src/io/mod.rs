@@ -147,7 +147,12 @@ fn reg_input(text: &str, type_oid: Oid, env: &dyn Env) -> Result<Datum> {
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
         return Ok(Datum::Oid(parse_oid(text, "oid")?));
     }
-    Ok(Datum::Oid(env.reg_lookup(type_oid, text)?))
+    let found = env.reg_lookup(type_oid, text).map_err(|mut error| {
+        // A place in the name is no place in the statement.
+        error.report_mut().location = None;
+        error
+    });
+    Ok(Datum::Oid(found?))
 }
 
 /// Types that only the catalog knows.
