@@ -27,6 +27,13 @@ pub const BODIES: &[(&str, ScalarFn)] = &[
     }),
     ("PG_encoding_to_char", |_, a| Ok(Datum::text(encoding_name(a.int4(0)?)))),
     ("PG_char_to_encoding", |_, a| Ok(Datum::Int4(encoding_number(a.str(0)?)))),
+    ("pg_encoding_max_length_sql", |_, a| {
+        Ok(match a.int4(0)? {
+            0 | 8 => Datum::Int4(1),
+            6 => Datum::Int4(4),
+            _ => Datum::Null,
+        })
+    }),
     ("show_config_by_name", |call, a| show(call, a.str(0)?, false)),
     ("show_config_by_name_missing_ok", |call, a| show(call, a.str(0)?, a.bool(1)?)),
     ("set_config_by_name", set_config),
