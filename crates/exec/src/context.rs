@@ -81,6 +81,8 @@ pub struct Frame {
     pub ctes: Vec<CteState>,
     /// Rows of the last round of each WITH RECURSIVE.
     pub working_tables: Vec<Arc<Vec<Row>>>,
+    /// Goes up when a working table changes: rows that a node has kept from before no longer count.
+    pub working_round: u64,
     /// Rows inserted, updated, deleted by the statement's own ModifyTable (not those of its WITH queries).
     pub processed: u64,
     pub instrument: Option<Box<Instrument>>,
@@ -105,6 +107,7 @@ impl Frame {
             subplans,
             ctes,
             working_tables: Vec::new(),
+            working_round: 0,
             processed: 0,
             instrument: None,
             extensions: Vec::new(),

@@ -23,3 +23,7 @@ with t as (select 1) select * from nope;
 with t as (select 1), t as (select 2) select 1;
 with recursive r as (select 1 union all select * from r, r s) select * from r;
 with recursive r(n) as (select 1 union all select count(*) from r) select * from r;
+-- The working table changes under nodes that keep rows.
+create table edge (a int, b int); insert into edge values (1, 2), (2, 3), (3, 4), (4, 5), (10, 11);
+with recursive reach(n, depth) as (select 1, 0 union all select e.b, r.depth + 1 from (select a, b from edge) e, reach r where e.a = r.n or (e.b = 0 and r.n = 0)) select * from reach order by depth;
+with recursive reach(n, depth) as (select 1, 0 union all select e.b, r.depth + 1 from edge e join reach r on e.a = r.n) select * from reach order by depth;

@@ -186,6 +186,7 @@ impl RecursiveState {
         if frame.working_tables.len() <= slot {
             frame.working_tables.resize(slot + 1, Arc::default());
         }
+        frame.working_round += 1;
         frame.working_tables[slot] = Arc::new(std::mem::take(&mut self.next_round));
         if self.second_started {
             self.second.rescan(cx, frame)?;
@@ -242,6 +243,8 @@ struct MaterializeState {
     rows: RowStore,
     complete: bool,
     at: usize,
+    /// [`Frame::working_round`] when the rows were gathered.
+    round: u64,
 }
 
 impl Operator for Materialize {
@@ -253,6 +256,7 @@ impl Operator for Materialize {
                 rows: RowStore::default(),
                 complete: false,
                 at: 0,
+                round: 0,
             }),
             None => super::append::empty(),
         }
@@ -277,15 +281,22 @@ impl Node for MaterializeState {
         }
         if !self.child.next(cx, frame)? {
             self.complete = true;
+            self.round = frame.working_round;
             return Ok(false);
         }
+        self.round = frame.working_round;
         self.rows.push(frame.save(&self.plan.registers), cx.work_mem)?;
         self.at += 1;
         Ok(true)
     }
 
-    fn rescan(&mut self, _: &ExecContext<'_>, _: &mut Frame) -> Result<()> {
+    fn rescan(&mut self, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<()> {
         self.at = 0;
+        if self.round != frame.working_round {
+            self.rows = RowStore::default();
+            self.complete = false;
+            self.child.rescan(cx, frame)?;
+        }
         Ok(())
     }
 }

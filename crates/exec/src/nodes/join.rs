@@ -201,6 +201,8 @@ enum Phase {
 
 struct HashJoinState {
     plan: Arc<HashJoin>,
+    /// [`Frame::working_round`] when the table was built.
+    round: u64,
     number: usize,
     outer: Box<dyn Node>,
     inner: Box<dyn Node>,
@@ -227,6 +229,7 @@ impl Operator for HashJoin {
         };
         Box::new(HashJoinState {
             plan: self,
+            round: 0,
             number,
             outer,
             inner,
@@ -256,6 +259,7 @@ impl Operator for HashJoin {
 impl HashJoinState {
     fn build(&mut self, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<()> {
         let plan = Arc::clone(&self.plan);
+        self.round = frame.working_round;
         if self.inner_started {
             self.inner.rescan(cx, frame)?;
         }
@@ -405,7 +409,8 @@ impl Node for HashJoinState {
     }
 
     fn rescan(&mut self, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<()> {
-        if self.plan.keep_table && !matches!(self.phase, Phase::Build) && !self.divided {
+        let kept = self.plan.keep_table && self.round == frame.working_round;
+        if kept && !matches!(self.phase, Phase::Build) && !self.divided {
             self.table.matched = vec![false; self.table.rows.len()];
             self.phase = Phase::Probe;
         } else {
