@@ -1,5 +1,7 @@
 //! Text input and output of the date and time types against PostgreSQL's (tests/datetime/).
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
 use cairn_types::datetime::{self, zone};
 use cairn_types::{DateOrder, DateStyle, FormatSettings, IntervalStyle, Result};
 
