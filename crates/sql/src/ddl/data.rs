@@ -57,7 +57,7 @@ pub fn build_index(cx: &mut DdlContext<'_>, oid: Oid) -> Result<()> {
     } else {
         list.extend(layout.key.iter().map(|(at, _)| quote_identifier(&table.columns[*at].name)));
     }
-    let filter = index.predicate.as_ref().map_or(String::new(), |text| format!(" where {text}"));
+    let filter = rows_of(&index);
     let query = format!("select {} from only {}{filter}", list.join(", "), table_name(&cx.catalog, &table));
     let mut entries = Entries::default();
     let key_count = index.keys.len();
@@ -85,6 +85,12 @@ pub fn build_index(cx: &mut DdlContext<'_>, oid: Oid) -> Result<()> {
     entries.write(cx, duplicate)
 }
 
+/// WHERE of a partial index's rows. In this form it implies no index's predicate: the new index, which the catalog lists
+/// already, must not be read while it is empty.
+fn rows_of(index: &Index) -> String {
+    index.predicate.as_ref().map_or(String::new(), |text| format!(" where ({text}) is true"))
+}
+
 /// 23505 with the key that is there twice, as PostgreSQL finds it: by a query, because the entries have lost the values.
 fn duplicate_error(
     cx: &DdlContext<'_>,
@@ -101,7 +107,7 @@ fn duplicate_error(
         })
         .collect();
     let listed = columns.iter().map(|column| format!("({column})::text")).collect::<Vec<_>>().join(", ");
-    let filter = index.predicate.as_ref().map_or(String::new(), |text| format!(" where {text}"));
+    let filter = rows_of(index);
     let query = format!(
         "select {listed} from only {}{filter} group by {} having count(*) > 1 limit 1",
         table_name(catalog, table),
