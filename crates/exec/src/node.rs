@@ -24,6 +24,10 @@ pub trait Operator: Send + Sync + Debug {
     fn start(self: Arc<Self>, number: usize, children: Vec<Box<dyn Node>>) -> Box<dyn Node>;
     /// Names the node and its properties for EXPLAIN.
     fn explain(&self, properties: &mut Properties);
+    /// Whether its rows change with each round of a WITH RECURSIVE around it.
+    fn reads_working_table(&self) -> bool {
+        false
+    }
 }
 
 /// A node of a plan with its estimates.
@@ -45,6 +49,11 @@ pub struct PlanTree {
 }
 
 impl PlanTree {
+    /// Whether the tree's rows change with each round of a WITH RECURSIVE around it, so that none may be kept.
+    pub fn reads_working_table(&self) -> bool {
+        self.operator.reads_working_table() || self.children.iter().any(PlanTree::reads_working_table)
+    }
+
     /// Builds the running state of the tree; `watch`: wrapped for EXPLAIN ANALYZE.
     pub fn start(&self, watch: bool) -> Box<dyn Node> {
         let children: Vec<_> = self.children.iter().map(|child| child.start(watch)).collect();

@@ -42,7 +42,7 @@ pub fn declare(
         (false, true) => Scroll::Forbidden,
         (false, false) => Scroll::Possible,
     };
-    let options = CursorOptions { scroll, hold, binary, statement: invocation.raw.text().to_owned() };
+    let options = CursorOptions { scroll, hold, binary, statement: invocation.raw.source.to_string() };
     open(core, Arc::clone(name), query, Arc::clone(&invocation.params), options)?;
     Ok(Outcome::tag("DECLARE CURSOR"))
 }

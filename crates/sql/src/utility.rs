@@ -187,7 +187,8 @@ fn prepare(invocation: &Invocation<'_>, statement: &protobuf::PrepareStmt) -> Re
     })?;
     // Positions point into the text of the PREPARE, which EXECUTE does not have at hand.
     let raw = RawStatement { node: Box::new(node), ..(**invocation.raw).clone() };
-    let text = invocation.raw.text().into();
+    // The whole string that the statement came in, as pg_prepared_statements shows it.
+    let text = Arc::clone(&invocation.raw.source);
     let prepared = PreparedStatement::new(core, &statement.name, text, Some(raw), &types, true)?;
     core.prepared.borrow_mut().add(prepared)?;
     Ok(Outcome::tag("PREPARE"))

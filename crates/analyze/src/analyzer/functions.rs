@@ -403,7 +403,20 @@ impl Analyzer<'_> {
                     .checked_sub(first_default)
                     .and_then(|index| proc.arg_defaults.get(index))
                     .ok_or_else(|| Error::internal("parameter without a default"))?;
-                self.stored_expression(text)
+                let expr = self.stored_expression(text)?;
+                // The text says what was written; the cast to the parameter's type goes without saying.
+                let (source, target) = (super::expr_type(&expr).oid, proc.arg_types[number]);
+                let pseudo = self
+                    .lookup
+                    .type_by_oid(target)
+                    .is_none_or(|ty| ty.kind == cairn_catalog::TypeKind::Pseudo);
+                if source == target || pseudo {
+                    return Ok(expr);
+                }
+                let how = Coercion::Assignment;
+                let coerced =
+                    self.coerce_to_target(expr, source, target, -1, how, CallForm::ImplicitCast, -1)?;
+                coerced.ok_or_else(|| Error::internal("a parameter's default does not fit its type"))
             })
             .collect()
     }

@@ -151,7 +151,7 @@ where k.contype in ('p', 'u', 'f') and c.relkind in ('r', 'p') and pg_has_role(c
 
 create view check_constraints (constraint_catalog, constraint_schema, constraint_name, check_clause) as
 select current_database(), nk.nspname, k.conname::text,
-       substring(pg_get_constraintdef(k.oid) from 8 for length(pg_get_constraintdef(k.oid)) - 8)
+       substring(pg_get_constraintdef(k.oid) from 7)
 from pg_constraint k join pg_namespace nk on nk.oid = k.connamespace left join pg_class c on c.oid = k.conrelid
      left join pg_type t on t.oid = k.contypid
 where k.contype = 'c' and pg_has_role(coalesce(c.relowner, t.typowner), 'USAGE')

@@ -98,6 +98,10 @@ impl Operator for WorkTableScan {
         properties.condition("Filter", &self.filter_text);
         properties.filtered = !self.filter_text.is_empty();
     }
+
+    fn reads_working_table(&self) -> bool {
+        true
+    }
 }
 
 impl Node for WorkTableState {

@@ -241,6 +241,10 @@ impl Planner<'_> {
             PathKind::Materialize(child) => {
                 let registers = self.registers_of(child.rels);
                 let child = self.build(child)?;
+                // What is kept must not change: in a correlated subquery it may, with the outer row.
+                if child.reads_working_table() || self.level().correlated {
+                    return Ok(child);
+                }
                 self.node(Materialize { registers }, vec![child])
             }
             PathKind::Unique(child, exprs) => {
@@ -323,7 +327,8 @@ impl Planner<'_> {
         let (filter, filter_text) = self.compile_conditions(&join.filter)?;
         let hash_text = conjunction(key_conditions).map_or(String::new(), |expr| self.text(&expr));
         // In a correlated subquery the inner side may change with the outer row.
-        let keep_table = join.inner.params.is_empty() && !self.level().correlated;
+        let keep_table =
+            join.inner.params.is_empty() && !self.level().correlated && !hash.reads_working_table();
         let operator = HashJoin {
             kind: join.kind,
             outer_keys,
