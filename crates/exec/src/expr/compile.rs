@@ -20,11 +20,25 @@ impl Planner<'_> {
             return Ok(Code::Register(register));
         }
         let code = self.compile_plain(expr)?;
-        Ok(constant::fold(code, self.cx.env))
+        constant::fold(code, self.cx.env)
     }
 
     pub fn compile_all(&mut self, exprs: &[Expr]) -> Result<Vec<Code>> {
         exprs.iter().map(|expr| self.compile(expr)).collect()
+    }
+
+    /// Compiles operands up to the first constant after which the others do not matter.
+    fn compile_until(&mut self, exprs: &[Expr], last: fn(&Datum) -> bool) -> Result<Box<[Code]>> {
+        let mut codes = Vec::with_capacity(exprs.len());
+        for expr in exprs {
+            let code = self.compile(expr)?;
+            let done = code.as_const().is_some_and(last);
+            codes.push(code);
+            if done {
+                break;
+            }
+        }
+        Ok(codes.into())
     }
 
     /// Where a node below has put the expression's value. `levels_up`: of the query level to look at.
@@ -58,8 +72,10 @@ impl Planner<'_> {
                 }
             }
             Expr::ArrayOperator(call) => self.compile_array_operator(call)?,
-            Expr::And(args) => Code::And(self.compile_all(args)?.into()),
-            Expr::Or(args) => Code::Or(self.compile_all(args)?.into()),
+            Expr::And(args) => {
+                Code::And(self.compile_until(args, |value| matches!(value, Datum::Bool(false)))?)
+            }
+            Expr::Or(args) => Code::Or(self.compile_until(args, |value| matches!(value, Datum::Bool(true)))?),
             Expr::Not(arg) => Code::Not(self.boxed(arg)?),
             Expr::SubLink(link) => self.compile_sublink(link)?,
             Expr::Aggregate(call) => {
@@ -166,13 +182,35 @@ impl Planner<'_> {
                 if let Some((_, register)) = &subject {
                     self.test_values.push(*register);
                 }
-                let whens: Result<Box<[_]>> = case.whens.iter().map(|(when, _)| self.compile(when)).collect();
-                if subject.is_some() {
-                    self.test_values.pop();
+                let mut whens = Vec::with_capacity(case.whens.len());
+                let mut default = None;
+                for (when, then) in &case.whens {
+                    if let Some((_, register)) = &subject {
+                        self.test_values.push(*register);
+                    }
+                    let when = self.compile(when);
+                    if subject.is_some() {
+                        self.test_values.pop();
+                    }
+                    let when = when?;
+                    // What a constant condition rules out is not compiled: it might fail.
+                    match when.as_const() {
+                        Some(Datum::Bool(true)) => {
+                            default = Some(self.boxed(then)?);
+                            break;
+                        }
+                        Some(_) => {}
+                        None => whens.push((when, self.compile(then)?)),
+                    }
                 }
-                let thens: Result<Vec<_>> = case.whens.iter().map(|(_, then)| self.compile(then)).collect();
-                let whens = whens?.into_iter().zip(thens?).collect();
-                Code::Case { subject, whens, default: self.boxed(&case.default)? }
+                let default = match default {
+                    Some(default) => default,
+                    None => self.boxed(&case.default)?,
+                };
+                if whens.is_empty() && subject.is_none() {
+                    return Ok(*default);
+                }
+                Code::Case { subject, whens: whens.into(), default }
             }
             Expr::Array { elements, element_type, multidimensional, .. } => Code::Array {
                 elements: self.compile_all(elements)?.into(),
@@ -203,7 +241,9 @@ impl Planner<'_> {
             Expr::RowCompare { strategy, operators, left, right, .. } => {
                 self.compile_row_compare(*strategy, operators, left, right)?
             }
-            Expr::Coalesce { args, .. } => Code::Coalesce(self.compile_all(args)?.into()),
+            Expr::Coalesce { args, .. } => {
+                Code::Coalesce(self.compile_until(args, |value| !value.is_null())?)
+            }
             Expr::MinMax { greatest, args, ty, .. } => Code::MinMax {
                 greatest: *greatest,
                 blank_padded: ty.oid == types::BPCHAR,

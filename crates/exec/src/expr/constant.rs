@@ -2,27 +2,27 @@
 
 use cairn_catalog::Volatility;
 use cairn_functions::Call;
-use cairn_types::{Datum, Env};
+use cairn_types::{Datum, Env, Result};
 
 use super::{Body, Code, Function};
 
-/// The code, with immutable functions of constants replaced by their values. What fails is left for the execution,
-/// which may never get there.
-pub fn fold(code: Code, env: &dyn Env) -> Code {
-    match code {
-        Code::Call1 { function, arg } => match apply(&function, &[arg.as_const()], env) {
+/// The code, with immutable functions of constants replaced by their values. What fails then fails now, as in
+/// PostgreSQL; branches that constants rule out are not asked ([`Planner::compile`](crate::Planner) sees to that).
+pub fn fold(code: Code, env: &dyn Env) -> Result<Code> {
+    Ok(match code {
+        Code::Call1 { function, arg } => match apply(&function, &[arg.as_const()], env)? {
             Some(value) => Code::Const(value),
             None => Code::Call1 { function, arg },
         },
         Code::Call2 { function, args } => {
-            match apply(&function, &[args[0].as_const(), args[1].as_const()], env) {
+            match apply(&function, &[args[0].as_const(), args[1].as_const()], env)? {
                 Some(value) => Code::Const(value),
                 None => Code::Call2 { function, args },
             }
         }
         Code::Call { function, args } => {
             let constants: Vec<_> = args.iter().map(Code::as_const).collect();
-            match apply(&function, &constants, env) {
+            match apply(&function, &constants, env)? {
                 Some(value) => Code::Const(value),
                 None => Code::Call { function, args },
             }
@@ -82,9 +82,9 @@ pub fn fold(code: Code, env: &dyn Env) -> Code {
             let mut kept = Vec::new();
             for (when, then) in whens {
                 match when.as_const() {
-                    Some(Datum::Bool(true)) if kept.is_empty() => return then,
+                    Some(Datum::Bool(true)) if kept.is_empty() => return Ok(then),
                     Some(Datum::Bool(true)) => {
-                        return Code::Case { subject: None, whens: kept.into(), default: Box::new(then) };
+                        return Ok(Code::Case { subject: None, whens: kept.into(), default: Box::new(then) });
                     }
                     Some(_) => {}
                     None => kept.push((when, then)),
@@ -93,7 +93,7 @@ pub fn fold(code: Code, env: &dyn Env) -> Code {
             if kept.is_empty() { *default } else { Code::Case { subject: None, whens: kept.into(), default } }
         }
         other => other,
-    }
+    })
 }
 
 /// AND (`dominant` false) and OR (`dominant` true).
@@ -114,14 +114,16 @@ fn junction(args: Box<[Code]>, dominant: bool) -> Code {
     }
 }
 
-fn apply(function: &Function, args: &[Option<&Datum>], env: &dyn Env) -> Option<Datum> {
+fn apply(function: &Function, args: &[Option<&Datum>], env: &dyn Env) -> Result<Option<Datum>> {
     if function.proc.volatility != Volatility::Immutable {
-        return None;
+        return Ok(None);
     }
     if function.strict && args.iter().flatten().any(|value| value.is_null()) {
-        return Some(Datum::Null);
+        return Ok(Some(Datum::Null));
     }
-    let Body::Scalar(body) = function.body else { return None };
-    let values: Vec<Datum> = args.iter().map(|value| value.cloned()).collect::<Option<_>>()?;
-    body(&Call { env, info: function.info() }, &values).ok()
+    let Body::Scalar(body) = function.body else { return Ok(None) };
+    let Some(values) = args.iter().map(|value| value.cloned()).collect::<Option<Vec<Datum>>>() else {
+        return Ok(None);
+    };
+    body(&Call { env, info: function.info() }, &values).map(Some)
 }

@@ -10,6 +10,7 @@ use crate::context::{ExecContext, Frame};
 use crate::explain::{Properties, Value};
 use crate::expr::Code;
 use crate::node::{Node, Operator};
+use crate::subplan::CteState;
 
 struct Empty;
 
@@ -84,6 +85,8 @@ impl Node for AppendState {
 pub struct Project {
     pub computed: Vec<(usize, Code)>,
     pub filter: Option<Code>,
+    /// WITH queries below that look outside: computed anew at a rescan.
+    pub reset_ctes: Vec<usize>,
     /// `Subquery Scan on alias`; empty: not shown by EXPLAIN.
     pub alias: String,
     pub filter_text: String,
@@ -134,6 +137,9 @@ impl Node for ProjectState {
     }
 
     fn rescan(&mut self, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<()> {
+        for cte in &self.plan.reset_ctes {
+            frame.ctes[*cte] = CteState::default();
+        }
         self.child.rescan(cx, frame)
     }
 }

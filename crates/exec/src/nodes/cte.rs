@@ -11,7 +11,7 @@ use crate::expr::{Code, eval_all};
 use crate::hash::RowIndex;
 use crate::node::{Node, Operator};
 use crate::spill::RowStore;
-use crate::subplan::cte_row;
+use crate::subplan::{CteState, cte_row};
 
 #[derive(Debug)]
 pub struct CteScan {
@@ -131,6 +131,8 @@ pub struct RecursiveUnion {
     /// UNION rather than UNION ALL: rows that were there already are dropped.
     pub distinct: bool,
     pub blank_padded: Vec<bool>,
+    /// WITH queries of the second term: computed anew in each round.
+    pub reset_ctes: Vec<usize>,
     /// What the two terms give.
     pub outputs: [Vec<Code>; 2],
     pub registers: Vec<usize>,
@@ -192,6 +194,9 @@ impl RecursiveState {
         }
         frame.working_round += 1;
         frame.working_tables[slot] = Arc::new(std::mem::take(&mut self.next_round));
+        for cte in &self.plan.reset_ctes {
+            frame.ctes[*cte] = CteState::default();
+        }
         if self.second_started {
             self.second.rescan(cx, frame)?;
         }

@@ -194,7 +194,8 @@ fn sequence_row(cx: &ExecContext<'_>, relation: Oid) -> Result<Option<Arc<[Datum
     let Some(relation) = cx.catalog.relation(relation) else { return Ok(None) };
     let Some(info) = &relation.sequence else { return Ok(None) };
     let state = cx.store.sequence_state(relation.storage).sql()?;
-    let (last_value, is_called) = state.map_or((info.start, false), |state| (state.last_value, state.is_called));
+    let (last_value, is_called) =
+        state.map_or((info.start, false), |state| (state.last_value, state.is_called));
     // Nothing is logged ahead as PostgreSQL does it.
     Ok(Some(Arc::from([Datum::Int8(last_value), Datum::Int8(0), Datum::Bool(is_called)])))
 }

@@ -302,7 +302,10 @@ impl Planner<'_> {
                     return self.table_paths(range, relation, &own, joins);
                 }
                 RelationKind::PartitionedTable => return Err(Error::unsupported("partitioned tables are")),
-                RelationKind::View | RelationKind::CompositeType | RelationKind::Index | RelationKind::Sequence => {
+                RelationKind::View
+                | RelationKind::CompositeType
+                | RelationKind::Index
+                | RelationKind::Sequence => {
                     return Err(Error::internal(format!("relation \"{}\" cannot be scanned", relation.name)));
                 }
             },
@@ -311,6 +314,7 @@ impl Planner<'_> {
                 let mut subquery = (**subquery).clone();
                 super::select::add_conditions(&mut subquery, inside);
                 let planned = self.plan_query(&subquery)?;
+                let reset_ctes = self.correlated_ctes(&planned);
                 let first = self.rel(range).first;
                 let used = self.rel(range).used.clone();
                 let computed = planned
@@ -323,8 +327,8 @@ impl Planner<'_> {
                 let (filter, filter_text) = self.compile_conditions(&outside)?;
                 let alias = self.level().aliases[range].clone();
                 let rows = planned.tree.rows * self.selectivity_of_all(&outside);
-                let mut tree =
-                    self.node(Project { computed, filter, alias, filter_text }, vec![planned.tree]);
+                let mut tree = self
+                    .node(Project { computed, filter, reset_ctes, alias, filter_text }, vec![planned.tree]);
                 tree.rows = clamp_rows(rows);
                 tree
             }

@@ -40,6 +40,11 @@ impl Planner<'_> {
         Ok(())
     }
 
+    /// WITH queries of a planned query that look outside of it.
+    pub(crate) fn correlated_ctes(&self, planned: &Planned) -> Vec<usize> {
+        planned.tree.ctes.iter().copied().filter(|cte| self.ctes[*cte].correlated).collect()
+    }
+
     fn plan_recursive(&mut self, cte: &Cte) -> Result<Planned> {
         let query = &cte.query;
         let Some(SetOperation::Node {
@@ -90,6 +95,7 @@ impl Planner<'_> {
             return Err(Error::internal("a recursive query has two terms"));
         };
         self.levels.truncate(depth);
+        let reset_ctes = self.correlated_ctes(&second);
         let registers: Vec<usize> = column_types.iter().map(|_| self.register()).collect();
         let blank_padded = column_types
             .iter()
@@ -102,6 +108,7 @@ impl Planner<'_> {
             RecursiveUnion {
                 slot,
                 distinct: !all,
+                reset_ctes,
                 blank_padded,
                 outputs: [first.outputs, second.outputs],
                 registers,

@@ -296,7 +296,8 @@ impl Planner<'_> {
         let params = outer.params.union(outside).minus(set);
         if kind != JoinType::Full {
             // A nested loop; an inner side that does not change is kept.
-            let (inner_path, rescan) = if lateral || is_cheap_rescan(inner) {
+            // In a query that looks outside, kept rows would be those of an earlier outer row.
+            let (inner_path, rescan) = if lateral || is_cheap_rescan(inner) || self.level().correlated {
                 (inner.clone(), inner.total_cost)
             } else {
                 let kept = Path { kind: PathKind::Materialize(Rc::new(inner.clone())), ..inner.clone() };

@@ -223,7 +223,13 @@ impl Planner<'_> {
                 } else {
                     let (filter, filter_text) = self.compile_conditions(conditions)?;
                     self.node(
-                        Project { computed: Vec::new(), filter, alias: String::new(), filter_text },
+                        Project {
+                            computed: Vec::new(),
+                            filter,
+                            reset_ctes: Vec::new(),
+                            alias: String::new(),
+                            filter_text,
+                        },
                         vec![tree],
                     )
                 }
@@ -270,7 +276,13 @@ impl Planner<'_> {
                     tree
                 } else {
                     self.node(
-                        Project { computed, filter: None, alias: String::new(), filter_text: String::new() },
+                        Project {
+                            computed,
+                            filter: None,
+                            reset_ctes: Vec::new(),
+                            alias: String::new(),
+                            filter_text: String::new(),
+                        },
                         vec![tree],
                     )
                 };

@@ -229,6 +229,7 @@ impl Planner<'_> {
                     Project {
                         computed: vec![(register, code)],
                         filter: None,
+                        reset_ctes: Vec::new(),
                         alias: String::new(),
                         filter_text: String::new(),
                     },
