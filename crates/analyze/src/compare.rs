@@ -5,7 +5,6 @@ use cairn_types::Datum;
 use crate::query::*;
 
 /// Structural equality of expressions, as GROUP BY and ORDER BY compare them with the select list.
-/// Subqueries are never the same.
 pub fn same(a: &Expr, b: &Expr) -> bool {
     match (a, b) {
         (Expr::Const { value: x, ty: s, .. }, Expr::Const { value: y, ty: t, .. }) => {
@@ -125,8 +124,22 @@ pub fn same(a: &Expr, b: &Expr) -> bool {
         (Expr::BooleanTest { arg: x, test: m, .. }, Expr::BooleanTest { arg: y, test: n, .. }) => {
             m == n && same(x, y)
         }
+        (Expr::SubLink(x), Expr::SubLink(y)) => same_sublink(x, y),
         _ => false,
     }
+}
+
+/// Subqueries are compared as a whole, in a form without positions. This is slow, and rare.
+fn same_sublink(a: &SubLink, b: &SubLink) -> bool {
+    if a.ty.oid != b.ty.oid || a.query.range_table.len() != b.query.range_table.len() {
+        return false;
+    }
+    let plain = |link: &SubLink| {
+        let mut expr = Expr::SubLink(Box::new(link.clone()));
+        crate::analyzer::forget_locations(&mut expr);
+        format!("{expr:?}")
+    };
+    plain(a) == plain(b)
 }
 
 fn all(a: &[Expr], b: &[Expr]) -> bool {

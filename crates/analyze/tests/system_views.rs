@@ -24,7 +24,8 @@ fn columns_have_postgresqls_names_and_types() {
             env: &env,
             parameters: Parameters::None,
         };
-        let raw = cairn_analyze::parse(text).unwrap_or_else(|error| panic!("{}: {error}", view.name)).remove(0);
+        let raw =
+            cairn_analyze::parse(text).unwrap_or_else(|error| panic!("{}: {error}", view.name)).remove(0);
         let query = match cairn_analyze::analyze(&raw, &context) {
             Ok(Statement::Query(query)) => query,
             Ok(other) => panic!("{other:?}"),
@@ -45,7 +46,13 @@ fn columns_have_postgresqls_names_and_types() {
         if got != expected {
             let differing = got.iter().zip(&expected).filter(|(got, expected)| got != expected);
             let first: Vec<String> = differing.map(|(got, expected)| format!("{got} / {expected}")).collect();
-            wrong.push(format!("{}: {} and {} columns; {}", view.name, got.len(), expected.len(), first.join(", ")));
+            wrong.push(format!(
+                "{}: {} and {} columns; {}",
+                view.name,
+                got.len(),
+                expected.len(),
+                first.join(", ")
+            ));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

@@ -50,6 +50,7 @@ use cairn_types::{Env, Oid, Result, types};
 
 pub use coerce::Coercion;
 pub use names::QualifiedName;
+pub(crate) use type_names::forget_locations;
 
 use crate::{parse::RawStatement, query::*};
 use lookup::Lookup;

@@ -210,8 +210,8 @@ impl<'a> Deparser<'a> {
 
     fn array_operator(&mut self, call: &'a ArrayOperatorCall, parent: Option<Parent>) {
         let symbol = self.operator_name(call.operator);
-        let own = Parent::Operator { precedence: precedence(&symbol), right: false };
-        self.parenthesized(parent, Some(own), |this| {
+        // PostgreSQL puts parentheses around it wherever it is an operand.
+        self.parenthesized(parent.map(|_| Parent::Tight), Some(Parent::And), |this| {
             this.expr(&call.left, Some(Parent::Operator { precedence: 4, right: false }));
             this.push(&format!(" {symbol} {} (", if call.any { "ANY" } else { "ALL" }));
             this.expr(&call.array, None);

@@ -433,9 +433,30 @@ impl<'a> Deparser<'a> {
         }
     }
 
+    /// The array that a plain call of unnest() takes apart.
+    fn unnested(&self, function: &'a RangeFunction) -> Option<&'a Expr> {
+        let Expr::Function(call) = &function.call else { return None };
+        let name = &self.catalog.proc(call.function)?.source;
+        match call.args.as_slice() {
+            [array] if &**name == "array_unnest" => Some(array),
+            _ => None,
+        }
+    }
+
     fn range_functions(&mut self, functions: &'a [RangeFunction], ordinality: bool) {
         if let [function] = functions {
             self.expr(&function.call, None);
+        } else if let Some(arrays) =
+            functions.iter().map(|function| self.unnested(function)).collect::<Option<Vec<_>>>()
+        {
+            self.push("UNNEST(");
+            for (index, array) in arrays.into_iter().enumerate() {
+                if index > 0 {
+                    self.push(", ");
+                }
+                self.expr(array, None);
+            }
+            self.push(")");
         } else {
             self.push("ROWS FROM(");
             for (index, function) in functions.iter().enumerate() {

@@ -179,6 +179,10 @@ impl ModifyState {
         conflict: Option<&Conflict>,
     ) -> Result<bool> {
         let target = &plan.targets.tables[0];
+        if conflict.is_some_and(|conflict| conflict.update.is_some()) {
+            // A row before this one may have left its updated values in the block.
+            frame.registers[target.first..target.first + target.layout.kinds.len()].fill(Datum::Null);
+        }
         for (column, code) in values {
             let value = code.eval(cx, frame)?;
             frame.registers[target.first + column] = value;

@@ -387,7 +387,10 @@ impl System<'_> {
         let Some(statement) = statements.pop() else { return Ok(None) };
         match analyze(&statement, &self.analyze_context(&path))? {
             Statement::Query(query) => {
-                Ok(Some(format!(" {};", deparse_query(&query, &self.deparse_context(pretty)))))
+                let text = deparse_query(&query, &self.deparse_context(pretty));
+                // PostgreSQL's layout begins with a blank, unless a parenthesis comes first.
+                let blank = if text.starts_with('(') { "" } else { " " };
+                Ok(Some(format!("{blank}{text};")))
             }
             _ => Ok(None),
         }
