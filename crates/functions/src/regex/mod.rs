@@ -237,7 +237,12 @@ fn compiled_whole(pattern: &str) -> Result<Rc<regex::Regex>> {
 }
 
 fn failed(error: &fancy_regex::Error) -> cairn_types::Error {
-    err!(INVALID_REGULAR_EXPRESSION, "regular expression failed: {error}")
+    match error {
+        fancy_regex::Error::RuntimeError(_) => {
+            err!(INVALID_REGULAR_EXPRESSION, "regular expression failed: regular expression is too complex")
+        }
+        other => err!(INVALID_REGULAR_EXPRESSION, "regular expression failed: {other}"),
+    }
 }
 
 /// Compiled expressions that a thread keeps, the latest used first.
