@@ -34,6 +34,9 @@ pub struct FunctionCache {
 /// More than so many prepared functions are forgotten all at once.
 const CACHED_MAX: usize = 1000;
 
+/// More lines of CONTEXT than this help nobody.
+const CONTEXT_LINES_MAX: usize = 50;
+
 struct SqlFunction {
     /// The definition that it was made from: CREATE OR REPLACE makes another one.
     proc: Arc<Proc>,
@@ -347,7 +350,10 @@ impl Core {
         }
         self.atomic_depth.set(self.atomic_depth.get() - 1);
         result.map_err(|error| match proc.language {
-            languages::SQL => error.context(format!("SQL function \"{}\"", proc.name)),
+            // Endless recursion has thousands of these, all alike.
+            languages::SQL if error.report().context.len() < CONTEXT_LINES_MAX => {
+                error.context(format!("SQL function \"{}\"", proc.name))
+            }
             _ => error,
         })
     }
