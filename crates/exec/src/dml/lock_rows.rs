@@ -7,9 +7,9 @@
 
 use std::sync::Arc;
 
-use cairn_analyze::query::{LockStrength, LockWait, RangeTableKind, RowMark};
+use cairn_analyze::query::{LockStrength, LockWait, RowMark};
 use cairn_txn::{LockOutcome, RowLockMode, WaitPolicy};
-use cairn_types::{Datum, Error, Result, err};
+use cairn_types::{Datum, Result, bail, err};
 
 use crate::context::{ExecContext, Frame};
 use crate::error::{TxnResultExt, row_lock_error};
@@ -18,6 +18,8 @@ use crate::expr::Code;
 use crate::node::{Node, Operator, PlanTree};
 use crate::plan::Usage;
 use crate::planner::Planner;
+use crate::planner::conditions::RelSet;
+use crate::planner::prepare::{FromItem, FromTree};
 use crate::table::TableLayout;
 
 /// What became of a row that was locked.
@@ -99,15 +101,18 @@ struct LockRowsState {
 /// Puts the node on `child` that locks the current rows of the entered query's marks.
 pub fn plan(planner: &mut Planner<'_>, child: PlanTree, row_marks: &[RowMark]) -> Result<PlanTree> {
     let mut marks = Vec::with_capacity(row_marks.len());
+    let nullable = nullable_side(&planner.level().from);
     for mark in row_marks {
         let rel = planner.rel(mark.range).clone();
-        let Some(relation) = &rel.relation else {
-            let entry = &planner.level().query.range_table[mark.range];
-            if matches!(entry.kind, RangeTableKind::Subquery { .. }) {
-                return Err(Error::unsupported("locking the rows of a subquery is"));
-            }
-            continue;
-        };
+        if nullable.overlaps(RelSet::of(mark.range)) {
+            bail!(
+                FEATURE_NOT_SUPPORTED,
+                "{} cannot be applied to the nullable side of an outer join",
+                clause_name(mark.strength)
+            );
+        }
+        // A subquery locks its own rows: the analyzer has given it marks too.
+        let Some(relation) = &rel.relation else { continue };
         if planner.catalog().is_system_catalog(relation) {
             return Err(err!(WRONG_OBJECT_TYPE, "cannot lock rows in system catalog \"{}\"", relation.name));
         }
@@ -133,6 +138,24 @@ pub fn plan(planner: &mut Planner<'_>, child: PlanTree, row_marks: &[RowMark]) -
     tree.total_cost = total_cost + rows * 0.01;
     (tree.rows, tree.width) = (rows, width);
     Ok(tree)
+}
+
+fn clause_name(strength: LockStrength) -> &'static str {
+    match strength {
+        LockStrength::KeyShare => "FOR KEY SHARE",
+        LockStrength::Share => "FOR SHARE",
+        LockStrength::NoKeyUpdate => "FOR NO KEY UPDATE",
+        LockStrength::Update => "FOR UPDATE",
+    }
+}
+
+/// Entries whose rows an outer join may make up.
+fn nullable_side(tree: &FromTree) -> RelSet {
+    tree.items.iter().fold(RelSet::EMPTY, |set, item| match item {
+        FromItem::Outer { full: true, .. } => set.union(item.rels()),
+        FromItem::Outer { left, right, .. } => set.union(right.rels()).union(nullable_side(left)),
+        FromItem::Range(_) | FromItem::Semi { .. } => set,
+    })
 }
 
 impl Operator for LockRows {
