@@ -12,7 +12,7 @@ use cairn_types::{Oid, Text, types};
 
 use crate::builtin::{BUILTIN, Builtin};
 use crate::columns::*;
-use crate::objects::{self, Objects, Rows};
+use crate::objects::{self, Objects, Rows, Touched};
 use crate::shared::SharedCatalogs;
 use crate::system_table::{CatalogRow, RowExt, physical_kind, system_table};
 use crate::*;
@@ -20,16 +20,63 @@ use crate::*;
 /// Rows of the store by catalog and encoded primary key. A clone shares what is not changed afterwards.
 #[derive(Clone, Default)]
 pub struct StoredRows {
-    pub(crate) tables: HashMap<Oid, Arc<BTreeMap<Vec<u8>, CatalogRow>>>,
+    tables: HashMap<Oid, Arc<RowTable>>,
+}
+
+/// Rows of one catalog, in pages of neighbouring oids: a change copies one page.
+#[derive(Clone, Default)]
+pub(crate) struct RowTable {
+    pages: BTreeMap<u32, Arc<BTreeMap<Vec<u8>, CatalogRow>>>,
+}
+
+/// So many oids share a page.
+const PAGE_BITS: u32 = 5;
+
+impl RowTable {
+    /// The page of a key, by the oid that most queries and changes are about: the first of the key's columns, but
+    /// the dependent object in pg_depend, which begins with its class.
+    fn page(catalog: Oid, key: &[u8]) -> u32 {
+        // Each oid is a marker and four bytes.
+        let start = if catalog == pg_depend::TABLE { 6 } else { 1 };
+        let bytes = key.get(start..).and_then(|rest| rest.first_chunk::<4>());
+        bytes.map_or(0, |bytes| u32::from_be_bytes(*bytes)) >> PAGE_BITS
+    }
+
+    pub fn insert(&mut self, catalog: Oid, key: Vec<u8>, row: CatalogRow) {
+        let page = self.pages.entry(Self::page(catalog, &key)).or_default();
+        Arc::make_mut(page).insert(key, row);
+    }
+
+    pub fn remove(&mut self, catalog: Oid, key: &[u8]) {
+        let number = Self::page(catalog, key);
+        if let Some(page) = self.pages.get_mut(&number) {
+            Arc::make_mut(page).remove(key);
+            if page.is_empty() {
+                self.pages.remove(&number);
+            }
+        }
+    }
+
+    fn get(&self, catalog: Oid, key: &[u8]) -> Option<&CatalogRow> {
+        self.pages.get(&Self::page(catalog, key))?.get(key)
+    }
+
+    fn rows(&self) -> impl Iterator<Item = &CatalogRow> {
+        self.pages.values().flat_map(|page| page.values())
+    }
 }
 
 impl StoredRows {
-    pub(crate) fn table_mut(&mut self, catalog: Oid) -> &mut BTreeMap<Vec<u8>, CatalogRow> {
+    pub(crate) fn table_mut(&mut self, catalog: Oid) -> &mut RowTable {
         Arc::make_mut(self.tables.entry(catalog).or_default())
     }
 
     pub(crate) fn table(&self, catalog: Oid) -> impl Iterator<Item = &CatalogRow> {
-        self.tables.get(&catalog).into_iter().flat_map(|rows| rows.values())
+        self.tables.get(&catalog).into_iter().flat_map(|rows| rows.rows())
+    }
+
+    fn get(&self, catalog: Oid, key: &[u8]) -> Option<&CatalogRow> {
+        self.tables.get(&catalog)?.get(catalog, key)
     }
 }
 
@@ -94,8 +141,19 @@ impl Catalog {
     }
 
     pub(crate) fn from_rows(stored: StoredRows, version: u64) -> Catalog {
+        let user = objects::build(&stored, true, &|oid| BUILTIN.opclasses.get(&oid).cloned());
+        Self::assemble(stored, user, version)
+    }
+
+    /// The picture after a change of rows; what was not touched is shared with this one.
+    pub(crate) fn changed(&self, stored: StoredRows, touched: &Touched, version: u64) -> Catalog {
+        let mut user = self.user.clone();
+        objects::update(&mut user, &stored, touched, &|oid| BUILTIN.opclasses.get(&oid).cloned());
+        Self::assemble(stored, user, version).with_shared(self.shared.clone())
+    }
+
+    fn assemble(stored: StoredRows, user: Objects, version: u64) -> Catalog {
         let builtin: &'static Builtin = &BUILTIN;
-        let user = objects::build(&stored, true, &|oid| builtin.opclasses.get(&oid).cloned());
         let mut proc_names: HashMap<Text, Vec<Arc<Proc>>> = HashMap::new();
         for (name, procs) in &user.proc_names {
             let mut all = builtin.objects.proc_names.get(name).cloned().unwrap_or_default();
@@ -494,15 +552,14 @@ impl Catalog {
         if table.shared {
             return self.shared.as_ref().map_or_else(Vec::new, |shared| shared.rows(catalog));
         }
-        let stored = self.stored.tables.get(&catalog).filter(|rows| !rows.is_empty());
         let mut rows: Vec<CatalogRow> = Vec::new();
         let shadowed = |row: &CatalogRow| -> bool {
-            stored.is_some_and(|stored| table.row_key(row).is_ok_and(|key| stored.contains_key(&key)))
+            table.row_key(row).is_ok_and(|key| self.stored.get(catalog, &key).is_some())
         };
         // Only these have built-in rows that a user can change.
         let may_shadow = matches!(catalog, pg_namespace::TABLE | pg_extension::TABLE | pg_description::TABLE);
         rows.extend(table.builtin_rows().iter().filter(|row| !may_shadow || !shadowed(row)).cloned());
-        for row in stored.into_iter().flat_map(|rows| rows.values()) {
+        for row in self.stored.table(catalog) {
             if catalog == pg_namespace::TABLE && row.str(pg_namespace::NSPNAME).is_empty() {
                 continue;
             }
@@ -523,7 +580,7 @@ impl Catalog {
             cairn_types::key::encode_key_column(value, cairn_types::key::ColumnOrder::ASC, &mut encoded)
                 .ok()?;
         }
-        if let Some(row) = self.stored.tables.get(&catalog).and_then(|rows| rows.get(&encoded)) {
+        if let Some(row) = self.stored.get(catalog, &encoded) {
             return Some(row.clone());
         }
         table.builtin_rows().iter().find(|row| table.row_key(row).is_ok_and(|key| key == encoded)).cloned()

@@ -3,7 +3,7 @@
 //! The same code builds the objects that come with Cairn and those of users. Rows that do not fit together (a column
 //! of a table that is not there) are passed over: a picture can always be built.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use cairn_types::{Datum, EnumValue, Oid, Text, types};
@@ -20,8 +20,63 @@ pub(crate) trait Rows {
     fn rows(&self, catalog: Oid) -> Box<dyn Iterator<Item = &CatalogRow> + '_>;
 }
 
-/// Objects by oid and by name.
+/// What a change of rows has changed.
 #[derive(Default)]
+pub(crate) struct Touched {
+    pub relations: HashSet<Oid>,
+    pub types: HashSet<Oid>,
+    pub procs: HashSet<Oid>,
+    pub constraints: HashSet<Oid>,
+    pub namespaces: HashSet<Oid>,
+}
+
+impl Touched {
+    /// Notes what a row (written or removed) is part of.
+    pub fn note(&mut self, catalog: Oid, row: &[Datum]) {
+        match catalog {
+            pg_namespace::TABLE => self.note_oid(catalog, row.oid(pg_namespace::OID)),
+            pg_type::TABLE => self.note_oid(catalog, row.oid(pg_type::OID)),
+            pg_enum::TABLE => self.note_oid(pg_type::TABLE, row.oid(pg_enum::ENUMTYPID)),
+            pg_proc::TABLE => self.note_oid(catalog, row.oid(pg_proc::OID)),
+            pg_class::TABLE => self.note_oid(catalog, row.oid(pg_class::OID)),
+            pg_attribute::TABLE => self.note_oid(pg_class::TABLE, row.oid(pg_attribute::ATTRELID)),
+            pg_attrdef::TABLE => self.note_oid(pg_class::TABLE, row.oid(pg_attrdef::ADRELID)),
+            pg_sequence::TABLE => self.note_oid(pg_class::TABLE, row.oid(pg_sequence::SEQRELID)),
+            pg_rewrite::TABLE => self.note_oid(pg_class::TABLE, row.oid(pg_rewrite::EV_CLASS)),
+            pg_index::TABLE => {
+                self.note_oid(pg_class::TABLE, row.oid(pg_index::INDRELID));
+                self.note_oid(pg_class::TABLE, row.oid(pg_index::INDEXRELID));
+            }
+            pg_constraint::TABLE => {
+                self.note_oid(catalog, row.oid(pg_constraint::OID));
+                self.note_oid(pg_class::TABLE, row.oid(pg_constraint::CONRELID));
+                self.note_oid(pg_class::TABLE, row.oid(pg_constraint::CONFRELID));
+                self.note_oid(pg_type::TABLE, row.oid(pg_constraint::CONTYPID));
+            }
+            // The sequence of an identity column.
+            pg_depend::TABLE if row.char(pg_depend::DEPTYPE) == b'i' && row.int(pg_depend::REFOBJSUBID) > 0 => {
+                self.note_oid(pg_class::TABLE, row.oid(pg_depend::REFOBJID));
+            }
+            _ => {}
+        }
+    }
+
+    fn note_oid(&mut self, class: Oid, oid: Oid) {
+        if oid == 0 {
+            return;
+        }
+        match class {
+            pg_class::TABLE => self.relations.insert(oid),
+            pg_type::TABLE => self.types.insert(oid),
+            pg_proc::TABLE => self.procs.insert(oid),
+            pg_constraint::TABLE => self.constraints.insert(oid),
+            _ => self.namespaces.insert(oid),
+        };
+    }
+}
+
+/// Objects by oid and by name.
+#[derive(Default, Clone)]
 pub(crate) struct Objects {
     pub namespaces: HashMap<Oid, Arc<Namespace>>,
     pub types: HashMap<Oid, Arc<Type>>,
@@ -353,39 +408,107 @@ fn sequence_columns() -> Vec<Column> {
     ]
 }
 
-fn group_by<'a>(rows: &'a dyn Rows, catalog: Oid, column: usize) -> HashMap<Oid, Vec<&'a CatalogRow>> {
+fn group_by<'a>(
+    rows: &'a dyn Rows,
+    catalog: Oid,
+    column: usize,
+    wanted: Wanted<'_>,
+) -> HashMap<Oid, Vec<&'a CatalogRow>> {
     let mut groups: HashMap<Oid, Vec<&CatalogRow>> = HashMap::new();
     for row in rows.rows(catalog) {
-        groups.entry(row.oid(column)).or_default().push(row);
+        let key = row.oid(column);
+        if wanted(key) {
+            groups.entry(key).or_default().push(row);
+        }
     }
     groups
 }
 
-/// Builds all objects of `rows`. `columns_of_keys` is false for system catalogs, whose rows the catalog itself keeps:
-/// the planner must not see their indexes.
+/// Which objects are to be built.
+type Wanted<'a> = &'a dyn Fn(Oid) -> bool;
+
+/// Builds all objects of `rows`. `with_indexes` is false for system catalogs, whose rows the catalog itself keeps: the
+/// planner must not see their indexes.
 pub(crate) fn build(rows: &dyn Rows, with_indexes: bool, opclass: OpclassOf) -> Objects {
     let mut objects = Objects::default();
-    for row in rows.rows(pg_namespace::TABLE) {
-        let namespace = namespace(row);
-        objects.namespaces.insert(namespace.oid, Arc::new(namespace));
-    }
-    build_constraints(rows, &mut objects);
-    build_types(rows, &mut objects);
-    build_procs(rows, &mut objects);
-    build_relations(rows, with_indexes, opclass, &mut objects);
+    let all: Wanted<'_> = &|_| true;
+    build_namespaces(rows, &mut objects, all);
+    build_constraints(rows, &mut objects, all);
+    build_types(rows, &mut objects, all);
+    build_procs(rows, &mut objects, all);
+    build_relations(rows, with_indexes, opclass, &mut objects, all);
     objects
 }
 
-fn build_constraints(rows: &dyn Rows, objects: &mut Objects) {
-    for row in rows.rows(pg_constraint::TABLE) {
+/// Builds what was touched anew, and leaves the rest as it is.
+pub(crate) fn update(objects: &mut Objects, rows: &dyn Rows, touched: &Touched, opclass: OpclassOf) {
+    for oid in &touched.namespaces {
+        objects.namespaces.remove(oid);
+    }
+    for oid in &touched.constraints {
+        objects.constraints.remove(oid);
+    }
+    for oid in &touched.types {
+        if let Some(old) = objects.types.remove(oid) {
+            remove_name(&mut objects.type_names, &old.name, |(_, object)| object.oid == *oid);
+            for label in &old.labels {
+                objects.enum_labels.remove(&label.value.oid);
+            }
+        }
+    }
+    for oid in &touched.procs {
+        if let Some(old) = objects.procs.remove(oid) {
+            remove_name(&mut objects.proc_names, &old.name, |object| object.oid == *oid);
+        }
+    }
+    // An index is part of its table.
+    let mut relations = touched.relations.clone();
+    for oid in &touched.relations {
+        if let Some(index) = objects.indexes.get(oid) {
+            relations.insert(index.table);
+        }
+    }
+    for oid in &relations {
+        if let Some(old) = objects.relations.remove(oid) {
+            remove_name(&mut objects.relation_names, &old.name, |(_, object)| object.oid == *oid);
+            for index in &old.indexes {
+                objects.indexes.remove(&index.oid);
+            }
+        }
+    }
+    build_namespaces(rows, objects, &|oid| touched.namespaces.contains(&oid));
+    build_constraints(rows, objects, &|oid| touched.constraints.contains(&oid));
+    build_types(rows, objects, &|oid| touched.types.contains(&oid));
+    build_procs(rows, objects, &|oid| touched.procs.contains(&oid));
+    build_relations(rows, true, opclass, objects, &|oid| relations.contains(&oid));
+}
+
+fn remove_name<T>(names: &mut HashMap<Text, Vec<T>>, name: &Text, is_it: impl Fn(&T) -> bool) {
+    if let Some(named) = names.get_mut(name) {
+        named.retain(|object| !is_it(object));
+        if named.is_empty() {
+            names.remove(name);
+        }
+    }
+}
+
+fn build_namespaces(rows: &dyn Rows, objects: &mut Objects, wanted: Wanted<'_>) {
+    for row in rows.rows(pg_namespace::TABLE).filter(|row| wanted(row.oid(pg_namespace::OID))) {
+        let namespace = namespace(row);
+        objects.namespaces.insert(namespace.oid, Arc::new(namespace));
+    }
+}
+
+fn build_constraints(rows: &dyn Rows, objects: &mut Objects, wanted: Wanted<'_>) {
+    for row in rows.rows(pg_constraint::TABLE).filter(|row| wanted(row.oid(pg_constraint::OID))) {
         let constraint = constraint(row);
         objects.constraints.insert(constraint.oid, Arc::new(constraint));
     }
 }
 
-fn build_types(rows: &dyn Rows, objects: &mut Objects) {
+fn build_types(rows: &dyn Rows, objects: &mut Objects, wanted: Wanted<'_>) {
     let mut labels: HashMap<Oid, Vec<EnumLabel>> = HashMap::new();
-    for row in rows.rows(pg_enum::TABLE) {
+    for row in rows.rows(pg_enum::TABLE).filter(|row| wanted(row.oid(pg_enum::ENUMTYPID))) {
         use pg_enum as c;
         let sort_order = if let Datum::Float4(order) = row.datum(c::ENUMSORTORDER) { *order } else { 0.0 };
         let value = EnumValue { oid: row.oid(c::OID), sort_order };
@@ -400,7 +523,7 @@ fn build_types(rows: &dyn Rows, objects: &mut Objects) {
     for constraint in objects.constraints.values().filter(|constraint| constraint.domain != 0) {
         checks.entry(constraint.domain).or_default().push(constraint.clone());
     }
-    for row in rows.rows(pg_type::TABLE) {
+    for row in rows.rows(pg_type::TABLE).filter(|row| wanted(row.oid(pg_type::OID))) {
         let oid = row.oid(pg_type::OID);
         let mut checks = checks.remove(&oid).unwrap_or_default();
         checks.sort_by(|a, b| a.name.cmp(&b.name));
@@ -410,29 +533,40 @@ fn build_types(rows: &dyn Rows, objects: &mut Objects) {
     }
 }
 
-fn build_procs(rows: &dyn Rows, objects: &mut Objects) {
-    for row in rows.rows(pg_proc::TABLE) {
+fn build_procs(rows: &dyn Rows, objects: &mut Objects, wanted: Wanted<'_>) {
+    for row in rows.rows(pg_proc::TABLE).filter(|row| wanted(row.oid(pg_proc::OID))) {
         let object = Arc::new(proc_object(row));
         objects.proc_names.entry(object.name.clone()).or_default().push(object.clone());
         objects.procs.insert(object.oid, object);
     }
 }
 
-fn build_relations(rows: &dyn Rows, with_indexes: bool, opclass: OpclassOf, objects: &mut Objects) {
-    let attributes = group_by(rows, pg_attribute::TABLE, pg_attribute::ATTRELID);
-    let defaults = group_by(rows, pg_attrdef::TABLE, pg_attrdef::ADRELID);
-    let mut indexes = group_by(rows, pg_index::TABLE, pg_index::INDRELID);
-    let rules = group_by(rows, pg_rewrite::TABLE, pg_rewrite::EV_CLASS);
-    let sequences = group_by(rows, pg_sequence::TABLE, pg_sequence::SEQRELID);
-    let classes: HashMap<Oid, &CatalogRow> =
-        rows.rows(pg_class::TABLE).map(|row| (row.oid(pg_class::OID), row)).collect();
+fn build_relations(
+    rows: &dyn Rows,
+    with_indexes: bool,
+    opclass: OpclassOf,
+    objects: &mut Objects,
+    wanted: Wanted<'_>,
+) {
+    let attributes = group_by(rows, pg_attribute::TABLE, pg_attribute::ATTRELID, wanted);
+    let defaults = group_by(rows, pg_attrdef::TABLE, pg_attrdef::ADRELID, wanted);
+    let mut indexes = group_by(rows, pg_index::TABLE, pg_index::INDRELID, wanted);
+    let rules = group_by(rows, pg_rewrite::TABLE, pg_rewrite::EV_CLASS, wanted);
+    let sequences = group_by(rows, pg_sequence::TABLE, pg_sequence::SEQRELID, wanted);
+    // An index needs its own row even if only its table is wanted.
+    let index_oids: HashSet<Oid> = indexes.values().flatten().map(|row| row.oid(pg_index::INDEXRELID)).collect();
+    let classes: HashMap<Oid, &CatalogRow> = rows
+        .rows(pg_class::TABLE)
+        .map(|row| (row.oid(pg_class::OID), row))
+        .filter(|(oid, _)| wanted(*oid) || index_oids.contains(oid))
+        .collect();
     let mut constraints: HashMap<Oid, Vec<Arc<Constraint>>> = HashMap::new();
     let mut references: HashMap<Oid, Vec<Arc<Constraint>>> = HashMap::new();
     for constraint in objects.constraints.values() {
-        if constraint.table != 0 {
+        if constraint.table != 0 && wanted(constraint.table) {
             constraints.entry(constraint.table).or_default().push(constraint.clone());
         }
-        if constraint.kind == ConstraintKind::ForeignKey {
+        if constraint.kind == ConstraintKind::ForeignKey && wanted(constraint.foreign_table) {
             references.entry(constraint.foreign_table).or_default().push(constraint.clone());
         }
     }
@@ -447,7 +581,7 @@ fn build_relations(rows: &dyn Rows, with_indexes: bool, opclass: OpclassOf, obje
             identity_sequences.insert((row.oid(c::REFOBJID), row.int(c::REFOBJSUBID)), row.oid(c::OBJID));
         }
     }
-    for (&oid, row) in &classes {
+    for (&oid, row) in classes.iter().filter(|(oid, _)| wanted(**oid)) {
         let mut object = relation(row);
         object.columns = columns(oid, &attributes, &defaults, &identity_sequences);
         if let Some(sequence) = sequences.get(&oid).and_then(|rows| rows.first()) {

@@ -22,6 +22,7 @@ use cairn_types::row::{RowReader, encode_row};
 use cairn_types::{Datum, Oid};
 
 use crate::catalog::{Catalog, StoredRows};
+use crate::objects::Touched;
 use crate::system_table::{CatalogRow, SystemTable, system_table, system_tables};
 
 /// Form of stored catalog rows; goes up when Cairn's own columns change.
@@ -67,7 +68,7 @@ impl Catalog {
                     Ok(row)
                 });
                 let row = read.map_err(|error| corrupt("catalog row", error))?;
-                stored.table_mut(table.oid).insert(key[4..].to_vec(), row.into());
+                stored.table_mut(table.oid).insert(table.oid, key[4..].to_vec(), row.into());
             }
         }
         Ok(Catalog::from_rows(stored, next_version()))
@@ -81,9 +82,19 @@ impl Catalog {
         use crate::RowExt;
         use crate::columns::pg_index;
         let mut rows = self.stored().clone();
-        rows.table_mut(pg_index::TABLE)
-            .retain(|_, row| row.oid(pg_index::INDRELID) != table || row.bool(pg_index::INDISPRIMARY));
-        Catalog::from_rows(rows, next_version()).with_shared(self.shared().cloned())
+        let mut touched = Touched::default();
+        let hidden: Vec<CatalogRow> = rows
+            .table(pg_index::TABLE)
+            .filter(|row| row.oid(pg_index::INDRELID) == table && !row.bool(pg_index::INDISPRIMARY))
+            .cloned()
+            .collect();
+        for row in hidden {
+            touched.note(pg_index::TABLE, &row);
+            if let Some(key) = system_table(pg_index::TABLE).and_then(|index| index.row_key(&row).ok()) {
+                rows.table_mut(pg_index::TABLE).remove(pg_index::TABLE, &key);
+            }
+        }
+        self.changed(rows, &touched, next_version())
     }
 }
 
@@ -92,13 +103,14 @@ pub struct CatalogWriter<'a> {
     txn: &'a dyn Transaction,
     base: Arc<Catalog>,
     rows: StoredRows,
+    touched: Touched,
 }
 
 impl<'a> CatalogWriter<'a> {
     /// `base` is the picture that the transaction sees now.
     pub fn new(txn: &'a dyn Transaction, base: Arc<Catalog>) -> Self {
         let rows = base.stored().clone();
-        CatalogWriter { txn, base, rows }
+        CatalogWriter { txn, base, rows, touched: Touched::default() }
     }
 
     pub fn transaction(&self) -> &'a dyn Transaction {
@@ -119,7 +131,8 @@ impl<'a> CatalogWriter<'a> {
         let mut value = Vec::with_capacity(256);
         encode_row(ROW_VERSION, &row, &mut value);
         self.txn.put(&stored, &value)?;
-        self.rows.table_mut(catalog).insert(key, row.into());
+        self.touched.note(catalog, &row);
+        self.rows.table_mut(catalog).insert(catalog, key, row.into());
         Ok(())
     }
 
@@ -130,7 +143,8 @@ impl<'a> CatalogWriter<'a> {
         let stored = stored_key(table, &key);
         self.txn.lock_row(&stored, RowLockMode::Update, WaitPolicy::Block { timeout: Duration::ZERO })?;
         self.txn.delete(&stored)?;
-        self.rows.table_mut(catalog).remove(&key);
+        self.touched.note(catalog, row);
+        self.rows.table_mut(catalog).remove(catalog, &key);
         Ok(())
     }
 
@@ -167,7 +181,6 @@ impl<'a> CatalogWriter<'a> {
     /// The picture with all changes so far. The transaction's next command sees them in the store too once the caller
     /// has advanced the command number.
     pub fn catalog(&self) -> Arc<Catalog> {
-        let catalog = Catalog::from_rows(self.rows.clone(), next_version());
-        Arc::new(catalog.with_shared(self.base.shared().cloned()))
+        Arc::new(self.base.changed(self.rows.clone(), &self.touched, next_version()))
     }
 }

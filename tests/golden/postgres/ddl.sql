@@ -83,7 +83,7 @@ create table bad (x int primary key, y int primary key);
 create table nokey (a int, b text);
 insert into nokey values (2, 'b'), (1, 'a'), (3, null);
 alter table nokey add primary key (a);
-select * from nokey;
+select * from nokey order by a;
 \d nokey
 alter table nokey add primary key (b);
 insert into nokey values (1, 'again');

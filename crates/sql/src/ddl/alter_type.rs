@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cairn_analyze::query::Expr;
-use cairn_analyze::{Coercion, ExprKind, coercion_expression, expr_type};
+use cairn_analyze::ExprKind;
 use cairn_catalog::columns::*;
 use cairn_catalog::{Relation, RelationKind, RowExt, TypeRef};
 use cairn_exec::TxnResultExt;
@@ -201,10 +201,7 @@ fn converted_default(
     let Some(stored) = &column.default else { return Ok(None) };
     let over = column.generated.then_some(relation);
     let expr = text::read_expression(stored, over, &cx.catalog, cx.env)?;
-    let source = expr_type(&expr);
-    // The sequence of a serial column stays what it is.
-    let possible = coercion_expression(source, target, Coercion::Assignment, &cx.analyze_context())?.is_some();
-    if !possible {
+    let Some(value) = text::coerce(cx, expr, target)? else {
         let what = if column.generated { "generation expression" } else { "default" };
         return Err(err!(
             DATATYPE_MISMATCH,
@@ -212,10 +209,11 @@ fn converted_default(
             column.name,
             cx.catalog.type_name(target.oid, &cx.search_path)
         ));
+    };
+    if column.generated {
+        return Ok(Some(text::stored_expression(&value, over, &cx.catalog, cx.env)?));
     }
-    let value = text::coerce(cx, expr, target)?.ok_or_else(|| Error::internal("a coercion that vanished"))?;
-    let value = if let Expr::Const { .. } = &value { value } else { text::fold(cx, value)? };
-    Ok(Some(text::stored_expression(&value, over, &cx.catalog, cx.env)?))
+    Ok(Some(text::stored_default(&value, &cx.catalog, cx.env)?))
 }
 
 /// Expressions of constraints and indexes that use the column: where they are stored, and their text.

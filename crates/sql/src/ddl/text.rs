@@ -259,20 +259,6 @@ pub fn coerce_assignment(cx: &DdlContext<'_>, expr: Expr, column: &str, target: 
     })
 }
 
-/// A constant in place of an immutable expression without columns.
-pub fn fold(cx: &DdlContext<'_>, expr: Expr) -> Result<Expr> {
-    let constant = volatility(&expr, &cx.catalog) == cairn_catalog::Volatility::Immutable
-        && !cairn_analyze::walk::any(&expr, &mut |expr| {
-            matches!(expr, Expr::Var(_) | Expr::Param { .. } | Expr::SubLink(_))
-        });
-    if !constant {
-        return Ok(expr);
-    }
-    let ty = cairn_analyze::expr_type(&expr);
-    let value = super::data::evaluate(cx, &expr)?;
-    Ok(Expr::Const { value, ty, location: -1 })
-}
-
 /// The value under check in a domain's constraint: the only name there is.
 struct DomainValue(TypeRef);
 
