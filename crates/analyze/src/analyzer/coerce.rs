@@ -130,8 +130,22 @@ impl Analyzer<'_> {
                 }
             }));
         }
-        let expr = self.coerce_type(expr, source, target, typmod, context, form, location)?;
+        let mut expr = self.coerce_type(expr, source, target, typmod, context, form, location)?;
+        // Of the two coercions that `x::numeric(10,2)` may need, only the outer one is shown.
+        if source != target
+            && typmod >= 0
+            && expr_type(&expr).typmod != typmod
+            && self.has_length_coercion(target)
+        {
+            hide_coercion(&mut expr);
+        }
         self.coerce_typmod(expr, target, typmod, context, form, location).map(Some)
+    }
+
+    fn has_length_coercion(&self, ty: Oid) -> bool {
+        let element = self.lookup.array_element(ty);
+        let scalar = if element != 0 { element } else { ty };
+        matches!(self.lookup.cast(scalar, scalar).map(|cast| cast.method), Some(CastMethod::Function(_)))
     }
 
     #[expect(clippy::too_many_arguments, reason = "the coercion's whole situation")]
@@ -767,5 +781,18 @@ impl Analyzer<'_> {
             );
         }
         Ok(expr)
+    }
+}
+
+/// Marks the outermost coercion as one that nobody wrote.
+fn hide_coercion(expr: &mut Expr) {
+    match expr {
+        Expr::Function(call) => call.form = CallForm::ImplicitCast,
+        Expr::Relabel { form, .. }
+        | Expr::CoerceViaIo { form, .. }
+        | Expr::ArrayCoerce { form, .. }
+        | Expr::ConvertRow { form, .. }
+        | Expr::CoerceToDomain { form, .. } => *form = CallForm::ImplicitCast,
+        _ => {}
     }
 }

@@ -328,20 +328,22 @@ impl<'a> Deparser<'a> {
 
     fn cast(&mut self, arg: &'a Expr, ty: TypeRef, _form: CallForm) {
         // A constant that only waits for its length coercion shows the outer type.
-        match arg {
+        match super::without_implicit_casts(arg) {
             Expr::Const { value, ty: inner, .. } if inner.oid == ty.oid && inner.typmod == -1 => {
                 self.constant(value, *inner, false);
             }
             // A cast right behind an array constructor would be one of its elements: what is meant is the array's.
-            Expr::Array { elements, ty: inner, .. } if self.form == Form::Canonical && !elements.is_empty() => {
+            Expr::Array { elements, ty: inner, .. }
+                if self.form == Form::Canonical && !elements.is_empty() =>
+            {
                 self.push("(");
                 self.expr(arg, None);
                 self.push("::");
                 self.type_name(*inner);
                 self.push(")");
             }
-            _ if self.pretty() => self.expr(arg, Some(Parent::Tight)),
-            _ => {
+            arg if self.pretty() => self.expr(arg, Some(Parent::Tight)),
+            arg => {
                 self.push("(");
                 self.expr(arg, None);
                 self.push(")");

@@ -652,7 +652,11 @@ impl<'a> Deparser<'a> {
                 let same = |side: &SetOperation| matches!(side, SetOperation::Node { operation: inner, all: inner_all, .. } if inner == operation && inner_all == all);
                 let nested_left = matches!(**left, SetOperation::Node { .. }) && !same(left);
                 self.optional_parentheses(nested_left, |this| this.set_operation(query, left, columns));
-                self.new_line(0);
+                if nested_left {
+                    self.push(" ");
+                } else {
+                    self.new_line(0);
+                }
                 self.push(match operation {
                     SetOperator::Union => "UNION ",
                     SetOperator::Intersect => "INTERSECT ",
