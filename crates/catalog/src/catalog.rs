@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use cairn_types::oid::{access_methods, namespaces};
 use cairn_types::row::PhysicalKind;
-use cairn_types::{Oid, Text, types};
+use cairn_types::{Datum, Oid, Text, types};
 
 use crate::builtin::{BUILTIN, Builtin};
 use crate::columns::*;
@@ -534,13 +534,9 @@ impl Catalog {
         if object >= cairn_types::oid::FIRST_USER_OID {
             return None;
         }
-        let rows = system_table(pg_description::TABLE)?.builtin_rows();
-        let found = rows.iter().find(|row| {
-            row.oid(pg_description::OBJOID) == object
-                && row.oid(pg_description::CLASSOID) == class
-                && row.int(pg_description::OBJSUBID) == i64::from(subid)
-        });
-        found.map(|row| row.text(pg_description::DESCRIPTION))
+        let key = [Datum::Oid(object), Datum::Oid(class), Datum::Int4(subid)];
+        let row = self.row(pg_description::TABLE, &key)?;
+        Some(row.text(pg_description::DESCRIPTION))
     }
 
     // Rows.
@@ -583,7 +579,7 @@ impl Catalog {
         if let Some(row) = self.stored.get(catalog, &encoded) {
             return Some(row.clone());
         }
-        table.builtin_rows().iter().find(|row| table.row_key(row).is_ok_and(|key| key == encoded)).cloned()
+        table.builtin_row(&encoded).cloned()
     }
 
     /// The row of a catalog whose primary key is its oid.

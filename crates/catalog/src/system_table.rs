@@ -51,6 +51,8 @@ pub struct SystemTable {
     /// Shared by all databases (pg_class.relisshared).
     pub shared: bool,
     rows: OnceLock<Vec<CatalogRow>>,
+    /// Positions in `rows` by encoded primary key.
+    by_key: OnceLock<HashMap<Vec<u8>, usize>>,
 }
 
 macro_rules! data_files {
@@ -125,6 +127,16 @@ impl SystemTable {
         })
     }
 
+    /// The row that comes with Cairn under an encoded primary key.
+    pub fn builtin_row(&self, key: &[u8]) -> Option<&CatalogRow> {
+        let rows = self.builtin_rows();
+        let by_key = self.by_key.get_or_init(|| {
+            let keys = rows.iter().enumerate().filter_map(|(at, row)| Some((self.row_key(row).ok()?, at)));
+            keys.collect()
+        });
+        by_key.get(key).and_then(|at| rows.get(*at))
+    }
+
     pub fn column(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| &*column.name == name)
     }
@@ -184,6 +196,7 @@ fn layouts() -> HashMap<Oid, SystemTable> {
                     key: Vec::new(),
                     shared,
                     rows: OnceLock::new(),
+                    by_key: OnceLock::new(),
                 },
             );
         }

@@ -364,3 +364,42 @@ from pg_statistic s join pg_class c on c.oid = s.starelid
      join pg_attribute a on a.attrelid = c.oid and a.attnum = s.staattnum
      left join pg_namespace n on n.oid = c.relnamespace
 where not a.attisdropped and has_column_privilege(c.oid, a.attnum, 'select');
+
+create view pg_user_mappings as
+select m.oid as umid, s.oid as srvid, s.srvname, m.umuser,
+       case when m.umuser = 0 then 'public' else u.rolname end as usename, m.umoptions
+from pg_user_mapping m join pg_foreign_server s on s.oid = m.umserver left join pg_authid u on u.oid = m.umuser;
+
+create view pg_seclabels as
+select l.objoid, l.classoid, l.objsubid, i.type as objtype, c.relnamespace as objnamespace, i.identity as objname,
+       l.provider, l.label
+from pg_seclabel l cross join lateral pg_identify_object(l.classoid, l.objoid, l.objsubid) i
+     left join pg_class c on l.classoid = 1259 and c.oid = l.objoid;
+
+create view pg_stat_progress_vacuum as
+select p.pid, p.datid, d.datname, p.relid, p.param1::text as phase, p.param2 as heap_blks_total,
+       p.param3 as heap_blks_scanned, p.param4 as heap_blks_vacuumed, p.param5 as index_vacuum_count,
+       p.param6 as max_dead_tuples, p.param7 as num_dead_tuples
+from pg_stat_get_progress_info('VACUUM') p left join pg_database d on d.oid = p.datid;
+
+create view pg_stat_progress_create_index as
+select p.pid, p.datid, d.datname, p.relid, p.param7::oid as index_relid, p.param1::text as command,
+       p.param10::text as phase, p.param4 as lockers_total, p.param5 as lockers_done, p.param6 as current_locker_pid,
+       p.param16 as blocks_total, p.param17 as blocks_done, p.param12 as tuples_total, p.param13 as tuples_done,
+       p.param14 as partitions_total, p.param15 as partitions_done
+from pg_stat_get_progress_info('CREATE INDEX') p left join pg_database d on d.oid = p.datid;
+
+create view pg_stat_subscription as
+select s.oid as subid, s.subname, g.pid, g.relid, g.received_lsn, g.last_msg_send_time, g.last_msg_receipt_time,
+       g.latest_end_lsn, g.latest_end_time
+from pg_subscription s left join pg_stat_get_subscription(null) g on g.subid = s.oid;
+
+create view pg_stats_ext as
+select n.nspname as schemaname, c.relname as tablename, sn.nspname as statistics_schemaname,
+       x.stxname as statistics_name, pg_get_userbyid(x.stxowner) as statistics_owner, null::name[] as attnames,
+       pg_get_statisticsobjdef_expressions(x.oid) as exprs, x.stxkind as kinds, d.stxdinherit as inherited,
+       d.stxdndistinct as n_distinct, d.stxddependencies as dependencies, null::text[] as most_common_vals,
+       null::boolean[] as most_common_val_nulls, null::double precision[] as most_common_freqs,
+       null::double precision[] as most_common_base_freqs
+from pg_statistic_ext x join pg_class c on c.oid = x.stxrelid join pg_statistic_ext_data d on d.stxoid = x.oid
+     left join pg_namespace n on n.oid = c.relnamespace left join pg_namespace sn on sn.oid = x.stxnamespace;

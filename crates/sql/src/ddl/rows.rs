@@ -2,7 +2,7 @@
 
 use cairn_catalog::columns::*;
 use cairn_catalog::system_table::{array_of, blank_row, int2vector, oidvector, text_array_or_null};
-use cairn_catalog::{Catalog, CatalogWriter, Type, TypeRef};
+use cairn_catalog::{Catalog, CatalogWriter, TypeRef};
 use cairn_exec::TxnResultExt;
 use cairn_types::{Datum, Oid, Result, Text, types};
 
@@ -98,17 +98,10 @@ pub fn set_attribute_type(catalog: &Catalog, row: &mut [Datum], ty: TypeRef) {
     if let Some(object) = catalog.type_by_oid(ty.oid) {
         row[c::ATTLEN] = Datum::Int2(object.length);
         row[c::ATTBYVAL] = Datum::Bool(object.by_value);
-        row[c::ATTALIGN] = Datum::Char(alignment(object));
-        row[c::ATTSTORAGE] = Datum::Char(if object.length == -1 { b'x' } else { b'p' });
     }
-}
-
-fn alignment(object: &Type) -> u8 {
-    match object.length {
-        1 => b'c',
-        2 => b's',
-        8 | 16 => b'd',
-        _ => b'i',
+    if let Some(type_row) = catalog.row_by_oid(pg_type::TABLE, ty.oid) {
+        row[c::ATTALIGN] = type_row[pg_type::TYPALIGN].clone();
+        row[c::ATTSTORAGE] = type_row[pg_type::TYPSTORAGE].clone();
     }
 }
 

@@ -9,10 +9,10 @@
 
 use cairn_catalog::columns::{
     pg_attribute, pg_auth_members, pg_authid, pg_class, pg_database, pg_language, pg_namespace, pg_proc,
-    pg_statistic, pg_statistic_ext_data, pg_type, pg_user_mapping,
+    pg_type,
 };
 use cairn_catalog::{CatalogRow, RowExt};
-use cairn_types::oid::{BOOTSTRAP_ROLE, FIRST_USER_OID};
+use cairn_types::oid::BOOTSTRAP_ROLE;
 use cairn_types::quote::quote_identifier;
 use cairn_types::{Datum, Oid, Result, err, types};
 
@@ -112,8 +112,6 @@ struct Access {
     owner: Oid,
     /// `None`: the default.
     list: Option<Vec<Datum>>,
-    /// Readable by everybody although no list says so: the system's own.
-    system: bool,
 }
 
 pub(super) fn call(system: &System<'_>, a: &Arguments<'_>) -> Result<Option<Datum>> {
@@ -275,7 +273,7 @@ impl System<'_> {
             });
             for row in own.filter(|row| !row.datum(pg_attribute::ATTACL).is_null()) {
                 let list = Some(row.elements(pg_attribute::ATTACL).to_vec());
-                let access = Access { owner: access.owner, list, system: false };
+                let access = Access { owner: access.owner, list };
                 allowed |= wanted.iter().any(|wanted| self.allows(kind, &access, user, wanted));
             }
         }
@@ -390,7 +388,6 @@ impl System<'_> {
         Some(Access {
             owner: row.oid(owner),
             list: (!list_value.is_null()).then(|| row.elements(list).to_vec()),
-            system: object < FIRST_USER_OID && !(catalog == pg_class::TABLE && PRIVATE.contains(&object)),
         })
     }
 
@@ -407,10 +404,7 @@ impl System<'_> {
             if wanted.grantable {
                 return false;
             }
-            let is_table = matches!(kind, Kind::Table | Kind::Column | Kind::AnyColumn);
-            return kind.public_letters().contains(&wanted.letter)
-                || (access.system && is_table && wanted.letter == b'r')
-                || (access.system && kind == Kind::Schema && wanted.letter == b'U');
+            return kind.public_letters().contains(&wanted.letter);
         };
         let roles = if user == PUBLIC { Vec::new() } else { self.roles_of(user, true) };
         let names: Vec<String> = roles
@@ -426,9 +420,6 @@ impl System<'_> {
         })
     }
 }
-
-/// System catalogs that PostgreSQL does not let everybody read: they hold passwords or samples of data.
-const PRIVATE: &[Oid] = &[pg_authid::TABLE, pg_statistic::TABLE, pg_statistic_ext_data::TABLE, pg_user_mapping::TABLE];
 
 /// `grantee=privileges/grantor`.
 struct AclItem<'a> {
