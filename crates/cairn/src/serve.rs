@@ -27,6 +27,10 @@ pub struct Serving {
 impl Serving {
     pub fn start(options: Options, directory: &Path) -> Result<Self, String> {
         let database = Database::open(directory).map_err(|error| describe(directory, &error))?;
+        let instance = database.instance();
+        instance.set_fact("max_connections", options.connections_max.to_string());
+        instance.set_fact("ssl", if options.tls.is_some() { "on" } else { "off" });
+        instance.set_fact("listen_addresses", options.listen.ip().to_string());
         let backend = Arc::new(InstanceBackend(Arc::clone(database.instance())));
         let listen = options.listen;
         let server = Server::start(options, backend).map_err(|error| match error.kind() {
@@ -35,6 +39,7 @@ impl Serving {
             }
             _ => format!("could not listen on {listen}: {error}"),
         })?;
+        database.instance().set_fact("port", server.address().port().to_string());
         Ok(Serving { server, _database: database })
     }
 

@@ -143,6 +143,9 @@ impl Core {
     ) -> Rc<Self> {
         let mut settings = Settings::new(user.superuser);
         settings.set_fact("is_superuser", if user.superuser { "on" } else { "off" });
+        for (name, value) in instance.facts() {
+            settings.set_fact(name, &value);
+        }
         let formats = Formats::new(settings.format().clone());
         let seed = clock::now_us() as u64 ^ u64::from(entry.secret.unsigned_abs()) << 32;
         Rc::new_cyclic(|me| Core {

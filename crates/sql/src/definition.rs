@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use cairn_analyze::Parameters;
 use cairn_analyze::query::{Query, Statement};
-use cairn_catalog::{Catalog, Proc, SearchPath};
+use cairn_catalog::columns::pg_namespace;
+use cairn_catalog::{Catalog, Proc, RowExt, SearchPath};
 use cairn_exec::{Plan, TxnResultExt};
 use cairn_txn::{CommandId, Snapshot, Timestamp, Transaction};
 use cairn_types::{Env, Error, Oid, Result};
@@ -225,6 +226,42 @@ impl Core {
     }
 }
 
+/// Drops temporary schemas of sessions that are gone: a server that was killed could not do it.
+pub fn drop_orphans(core: &Core) -> Result<()> {
+    let is_orphan = |name: &str| {
+        let pid = name.strip_prefix("pg_temp_").and_then(|pid| pid.parse::<i32>().ok());
+        pid.is_some_and(|pid| pid == core.backend_pid() || core.instance.session(pid).is_none())
+    };
+    let orphans: Vec<String> = core
+        .catalog()?
+        .user_rows(pg_namespace::TABLE)
+        .map(|row| row.str(pg_namespace::NSPNAME).to_owned())
+        .filter(|name| is_orphan(name))
+        .collect();
+    if orphans.is_empty() {
+        return Ok(());
+    }
+    core.start_implicit();
+    let transaction = core.ensure_transaction()?;
+    for name in orphans {
+        drop_schema(core, &transaction, &name)?;
+    }
+    core.finish_implicit()
+}
+
+fn drop_schema(core: &Core, transaction: &Arc<dyn Transaction>, name: &str) -> Result<()> {
+    let host = Definition { core, in_block: true, statement: None };
+    let schema = cairn_types::quote::quote_identifier(name);
+    // What goes with it is no news to anybody.
+    let notices = core.take_notices();
+    let dropped = core.run_definition(&host, transaction, &format!("drop schema {schema} cascade"));
+    core.take_notices();
+    for notice in notices {
+        core.notice(notice);
+    }
+    dropped
+}
+
 /// Drops everything in the session's temporary schema.
 pub fn drop_temporary_objects(core: &Core) -> Result<()> {
     let Some(namespace) = core.temporary_namespace() else { return Ok(()) };
@@ -235,15 +272,7 @@ pub fn drop_temporary_objects(core: &Core) -> Result<()> {
         core.set_temporary_namespace(None);
         return Ok(());
     }
-    let host = Definition { core, in_block: true, statement: None };
-    let schema = cairn_types::quote::quote_identifier(&catalog.namespace_name(namespace));
-    // Cascades are no news to somebody who leaves.
-    let notices = core.take_notices();
-    core.run_definition(&host, &transaction, &format!("drop schema {schema} cascade"))?;
-    core.take_notices();
-    for notice in notices {
-        core.notice(notice);
-    }
+    drop_schema(core, &transaction, &catalog.namespace_name(namespace))?;
     core.set_temporary_namespace(None);
     core.on_commit.borrow_mut().clear();
     Ok(())

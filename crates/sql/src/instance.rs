@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -24,6 +24,7 @@ pub struct Instance {
     sessions: Mutex<HashMap<i32, Arc<SessionEntry>>>,
     next_pid: AtomicI32,
     watchdog: Arc<Watchdog>,
+    facts: Mutex<Vec<(&'static str, String)>>,
     start: Instant,
     /// The same moment, in microseconds since 2000-01-01 UTC.
     start_us: i64,
@@ -35,6 +36,8 @@ pub struct OpenDatabase {
     pub store: Arc<dyn Store>,
     /// The newest committed picture of the catalog.
     pub catalogs: CatalogCache,
+    /// Whether temporary objects of sessions that are gone have been looked for.
+    pub(crate) cleaned: AtomicBool,
 }
 
 /// What others know of a session: pg_stat_activity, cancel requests.
@@ -99,6 +102,7 @@ impl Instance {
                 })?;
             }
         }
+        let directory = cluster.directory().display().to_string();
         let cluster = Arc::new(cluster);
         let shared = Arc::new(ClusterCatalog::open(Arc::clone(&cluster))?);
         Ok(Arc::new(Instance {
@@ -108,9 +112,19 @@ impl Instance {
             sessions: Mutex::default(),
             next_pid: AtomicI32::new(1),
             watchdog: Arc::new(Watchdog::default()),
+            facts: Mutex::new(vec![("data_directory", directory)]),
             start: Instant::now(),
             start_us: crate::clock::now_us(),
         }))
+    }
+
+    /// Tells sessions opened from now on what SHOW is to answer about the server (`port`, `max_connections`, ...).
+    pub fn set_fact(&self, name: &'static str, value: impl Into<String>) {
+        self.facts.lock().push((name, value.into()));
+    }
+
+    pub(crate) fn facts(&self) -> Vec<(&'static str, String)> {
+        self.facts.lock().clone()
     }
 
     /// Roles and databases.
@@ -148,7 +162,7 @@ impl Instance {
         }
         let store: Arc<dyn Store> = Arc::new(self.cluster.database(name).map_err(cairn_exec::txn_error)?);
         let catalogs = CatalogCache::new(Some(Arc::clone(&self.shared) as Arc<dyn SharedCatalogs>));
-        let open = Arc::new(OpenDatabase { store, catalogs, info });
+        let open = Arc::new(OpenDatabase { store, catalogs, cleaned: AtomicBool::new(false), info });
         databases.insert(open.info.oid, Arc::downgrade(&open));
         Ok(open)
     }

@@ -14,6 +14,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cairn_analyze::{Parameters, RawStatement};
+use cairn_catalog::columns::pg_db_role_setting;
+use cairn_catalog::{CatalogRow, RowExt, SharedCatalogs};
 use cairn_exec::Execution;
 use cairn_exec::execution::Watch;
 use cairn_txn::CancelReason;
@@ -211,6 +213,8 @@ impl Session {
         let entry = instance.register(&startup, &database, &user, wake);
         let core = Core::new(Arc::clone(instance), database, entry, user);
         let mut session = Session { core, shapes: ShapeCache::default(), parsed: ParsedStatements::default(), transactions: HashMap::new(), reported: Vec::new() };
+        crate::temporary::drop_orphans(&session.core);
+        session.apply_stored_settings();
         for (name, value) in &startup.settings {
             session.core.with_settings(|settings| settings.set(name, value, false, Source::Client))?;
         }
@@ -219,6 +223,30 @@ impl Session {
         session.core.entry.activity.lock().application_name =
             session.core.show("application_name").unwrap_or_default();
         Ok(session)
+    }
+
+    /// ALTER DATABASE ... SET and ALTER ROLE ... SET, the more specific after the less. One that is no good any more is
+    /// a warning, not a reason to keep the user out.
+    fn apply_stored_settings(&self) {
+        let core = &self.core;
+        let (database, role) = (core.database.info.oid, core.user().oid);
+        let rows = core.instance.shared().rows(pg_db_role_setting::TABLE);
+        for (of_database, of_role) in [(0, 0), (database, 0), (0, role), (database, role)] {
+            let fits = |row: &&CatalogRow| {
+                row.oid(pg_db_role_setting::SETDATABASE) == of_database
+                    && row.oid(pg_db_role_setting::SETROLE) == of_role
+            };
+            let Some(row) = rows.iter().find(fits) else { continue };
+            let Datum::Array(list) = &row[pg_db_role_setting::SETCONFIG] else { continue };
+            for element in &list.elements {
+                let Datum::Text(text) = element else { continue };
+                let Some((name, value)) = text.split_once('=') else { continue };
+                let set = core.with_settings(|settings| settings.set(name, value, false, Source::Client));
+                if let Err(error) = set {
+                    core.notice(error.severity(Severity::Warning));
+                }
+            }
+        }
     }
 
     pub fn core(&self) -> &Rc<Core> {

@@ -245,7 +245,14 @@ impl Settings {
 
     /// States a fact that clients can only read (`is_superuser`).
     pub fn set_fact(&mut self, name: &str, value: &str) {
-        self.resets.insert(Self::key(name), Value::Text(value.into()));
+        let key = Self::key(name);
+        let value = match &key {
+            Key::Known(index) => Value::parse(&definition::all()[*index], value),
+            Key::Placeholder(_) => Ok(Value::Text(value.into())),
+        };
+        if let Ok(value) = value {
+            self.resets.insert(key, value);
+        }
         self.changed = true;
     }
 
