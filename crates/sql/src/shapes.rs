@@ -115,7 +115,8 @@ impl ShapeCache {
             self.0.remove(shape.key());
             return Ok(None);
         };
-        let params = entry.params(core, &shape)?;
+        // A literal that its type refuses: the original says so as PostgreSQL would, in its order and with its position.
+        let Ok(params) = entry.params(core, &shape) else { return Ok(None) };
         Ok(Some(Cached { compiled, params, entry }))
     }
 }

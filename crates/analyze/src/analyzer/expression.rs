@@ -794,7 +794,7 @@ impl Analyzer<'_> {
         };
         let slice = indices.iter().any(|index| index.is_slice);
         if base == types::JSONB {
-            return self.jsonb_subscript(container, indices, slice, assignment, location);
+            return self.jsonb_subscript(container, indices, assignment, location);
         }
         let element = match base {
             // name and point subscript as fixed-length arrays do.
@@ -887,12 +887,15 @@ impl Analyzer<'_> {
         &mut self,
         container: Expr,
         indices: &[&protobuf::AIndices],
-        slice: bool,
         assignment: Option<Assignment<'_>>,
         location: Location,
     ) -> Result<Expr> {
-        if slice {
-            return Err(err!(DATATYPE_MISMATCH, "jsonb subscript does not support slices").at(location));
+        if let Some(index) = indices.iter().find(|index| index.is_slice) {
+            let at = match index.uidx.as_deref().or(index.lidx.as_deref()) {
+                Some(node) => expr_location(&self.expression_inner(inner(node)?)?),
+                None => location,
+            };
+            return Err(err!(DATATYPE_MISMATCH, "jsonb subscript does not support slices").at(at));
         }
         let mut upper = Vec::with_capacity(indices.len());
         for index in indices {

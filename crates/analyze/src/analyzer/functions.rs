@@ -317,9 +317,7 @@ impl Analyzer<'_> {
                 args.push(default);
             }
         }
-        let result = self
-            .enforce_polymorphic(&inputs, &mut declared, proc.return_type)
-            .map_err(|error| error.at(location))?;
+        let result = self.enforce_polymorphic(&inputs, &mut declared, proc.return_type)?;
         self.coerce_arguments(&mut args, &inputs, &declared)?;
         if let Some(order) = numbers {
             let mut placed: Vec<(usize, Expr)> = order.into_iter().zip(args).collect();
@@ -690,7 +688,7 @@ impl Analyzer<'_> {
                 args.push(default);
             }
         }
-        self.enforce_polymorphic(&inputs, &mut declared, types::VOID).map_err(|error| error.at(location))?;
+        self.enforce_polymorphic(&inputs, &mut declared, types::VOID)?;
         self.coerce_arguments(&mut args, &inputs, &declared)?;
         if let Some(order) = numbers {
             let mut placed: Vec<(usize, Expr)> = order.into_iter().zip(args).collect();

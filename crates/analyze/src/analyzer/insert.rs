@@ -263,7 +263,7 @@ impl Analyzer<'_> {
         }
         let base = match current {
             Some(current) => current,
-            None => Expr::Const { value: cairn_types::Datum::Null, ty: column.ty, location: -1 },
+            None => Expr::Const { value: cairn_types::Datum::Null, ty: column.ty, location },
         };
         let name = column.name.clone();
         self.assign_into(base, column.ty, &name, indirection, value, location)

@@ -9,10 +9,27 @@ impl Analyzer<'_> {
     /// Reads a literal with a type's input. `None`: the result would depend on the session's settings or the clock
     /// ('now', a time without a zone), so that the text has to be kept. Errors: the input's own.
     pub(crate) fn read_literal(&self, text: &str, ty: Oid, typmod: i32) -> Result<Option<Datum>> {
-        if !self.reads_the_same_always(text, ty) {
-            return Ok(None);
-        }
-        cairn_types::io::input(text, ty, typmod, self.context.env).map(Some)
+        let same_always = self.reads_the_same_always(text, ty);
+        // Also what is read again later is read now: what is wrong with it should be said with its position.
+        let value = if same_always || self.can_be_read(ty) {
+            cairn_types::io::input(text, ty, typmod, self.context.env)?
+        } else {
+            Datum::Null
+        };
+        Ok(same_always.then_some(value))
+    }
+
+    /// Whether the type's input needs nothing but the session.
+    fn can_be_read(&self, ty: Oid) -> bool {
+        matches!(
+            ty,
+            types::DATE
+                | types::TIMESTAMP
+                | types::TIMESTAMPTZ
+                | types::TIME
+                | types::TIMETZ
+                | types::INTERVAL
+        )
     }
 
     fn reads_the_same_always(&self, text: &str, ty: Oid) -> bool {

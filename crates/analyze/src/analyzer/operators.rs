@@ -144,8 +144,7 @@ impl Analyzer<'_> {
                 (operator, vec![right], SmallVec::from_slice(&[input]), declared)
             }
         };
-        let result =
-            self.enforce_polymorphic(&actual, &mut declared, operator.result).map_err(|e| e.at(location))?;
+        let result = self.enforce_polymorphic(&actual, &mut declared, operator.result)?;
         self.coerce_arguments(&mut args, &actual, &declared)?;
         let returns_set = self.lookup.proc(operator.code)?.returns_set;
         if returns_set {
@@ -187,8 +186,7 @@ impl Analyzer<'_> {
         let operator = self.binary_operator(name, left_type, element, location)?;
         let actual = [left_type, element];
         let mut declared = [operator.left, operator.right];
-        let result =
-            self.enforce_polymorphic(&actual, &mut declared, operator.result).map_err(|e| e.at(location))?;
+        let result = self.enforce_polymorphic(&actual, &mut declared, operator.result)?;
         if result != types::BOOL {
             return Err(
                 err!(WRONG_OBJECT_TYPE, "op ANY/ALL (array) requires operator to yield boolean").at(location)

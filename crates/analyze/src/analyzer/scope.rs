@@ -830,7 +830,7 @@ impl<'a> Analyzer<'a> {
                         continue;
                     }
                     if *found.name == *column && relation.is_none_or(|relation| *entry.alias == *relation) {
-                        hidden = Some(entry.alias.clone());
+                        hidden.get_or_insert_with(|| entry.alias.clone());
                         continue;
                     }
                     let distance = edit_distance(&found.name, column);
@@ -921,9 +921,7 @@ impl<'a> Analyzer<'a> {
             ..Default::default()
         };
         let mut declared = found.declared.clone();
-        let result = self
-            .enforce_polymorphic(&[ty], &mut declared, found.proc.return_type)
-            .map_err(|error| error.at(location))?;
+        let result = self.enforce_polymorphic(&[ty], &mut declared, found.proc.return_type)?;
         let mut args = vec![row];
         self.coerce_arguments(&mut args, &[ty], &declared)?;
         if found.proc.returns_set {

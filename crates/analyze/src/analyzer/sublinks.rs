@@ -203,10 +203,10 @@ impl Analyzer<'_> {
             .map(|target| expr_type(&target.expr))
             .collect();
         if left.len() < columns.len() {
-            return Err(err!(SYNTAX_ERROR, "subquery has too many columns").at(link.location));
+            return Err(err!(SYNTAX_ERROR, "subquery has too many columns").at(location));
         }
         if left.len() > columns.len() {
-            return Err(err!(SYNTAX_ERROR, "subquery has too few columns").at(link.location));
+            return Err(err!(SYNTAX_ERROR, "subquery has too few columns").at(location));
         }
         let right = self.row_sublink_fields(query, link.location)?;
         self.make_row_comparison(name, left, right, location)

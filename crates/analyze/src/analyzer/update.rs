@@ -145,7 +145,7 @@ impl Analyzer<'_> {
             let current = if assignment.indirection.is_empty() {
                 None
             } else {
-                Some(Expr::Var(Var { varno: target, attno, levels_up: 0, ty: column.ty, location: -1 }))
+                Some(Expr::Var(Var { varno: target, attno, levels_up: 0, ty: column.ty, location }))
             };
             let before = std::mem::replace(&mut self.level().kind, ExprKind::UpdateTarget);
             let value = self.assigned(relation, attno, &assignment.indirection, value, current, location);
@@ -226,10 +226,16 @@ impl Analyzer<'_> {
                 }
                 Ok(values)
             }
-            _ => Err(err!(
-                SYNTAX_ERROR,
-                "source for a multiple-column UPDATE item must be a sub-SELECT or ROW() expression"
-            )),
+            other => {
+                let at = self
+                    .expression(other, ExprKind::UpdateSource)
+                    .map_or(-1, |expr| super::expr_location(&expr));
+                Err(err!(
+                    FEATURE_NOT_SUPPORTED,
+                    "source for a multiple-column UPDATE item must be a sub-SELECT or ROW() expression"
+                )
+                .at(at))
+            }
         }
     }
 }

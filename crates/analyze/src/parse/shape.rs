@@ -326,8 +326,9 @@ fn read(text: &str, kind: TokenKind, negative: bool, position: usize) -> Option<
             (LiteralClass::Unknown, Datum::Text(value))
         }
         TokenKind::Integer => {
-            let magnitude: Option<i64> = text.parse().ok();
-            match magnitude.map(|value| if negative { -value } else { value }) {
+            let value: Option<i64> =
+                if negative { format!("-{text}").parse().ok() } else { text.parse().ok() };
+            match value {
                 Some(value) => match i32::try_from(value) {
                     Ok(value) => (LiteralClass::Int4, Datum::Int4(value)),
                     Err(_) => (LiteralClass::Int8, Datum::Int8(value)),
@@ -419,6 +420,10 @@ mod tests {
             (
                 "select string_agg(a, ',' order by 1) from t where b like 'x%'",
                 "select string_agg(a, $1 order by 1) from t where b like $2 <- ',' 'x%'",
+            ),
+            (
+                "select -9223372036854775808, -9223372036854775809",
+                "select $1, $2 <- -9223372036854775808L -9223372036854775809n",
             ),
             ("select -1::text, - 2, 3-1", "select -1::text, $1, $2-$3 <- -2 3 1"),
             (
