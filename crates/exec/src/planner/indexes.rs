@@ -23,6 +23,11 @@ pub enum KeyCondition {
     IsNotNull,
     /// Strategy seen from the column: `column < value`.
     Compare(BtreeStrategy, Expr),
+    /// A condition that implies this range and says more: it must be checked as well.
+    Within {
+        low: Option<(Expr, bool)>,
+        high: Option<(Expr, bool)>,
+    },
 }
 
 /// What a key can do for a list of conditions.
@@ -103,6 +108,25 @@ impl Planner<'_> {
                 .copied()
         };
         match condition {
+            Expr::Operator(call) if let Some(range) = self.like_range(call, &is_key) => Some(range),
+            // (a, b) > (x, y) implies a >= x.
+            Expr::RowCompare { strategy, operators, left, right, .. } => {
+                let (left, right) = (left.first()?, right.first()?);
+                let usable = is_key(left) && foreign(right) && member(*operators.first()?).is_some();
+                if !usable || !self.same_encoding(type_of(key).oid, type_of(right).oid) {
+                    return None;
+                }
+                let bound = Some((right.clone(), true));
+                match strategy {
+                    BtreeStrategy::Less | BtreeStrategy::LessEqual => {
+                        Some(KeyCondition::Within { low: None, high: bound })
+                    }
+                    BtreeStrategy::Greater | BtreeStrategy::GreaterEqual => {
+                        Some(KeyCondition::Within { low: bound, high: None })
+                    }
+                    BtreeStrategy::Equal => None,
+                }
+            }
             Expr::Operator(call) => {
                 let [left, right] = call.args.as_slice() else { return None };
                 let (value, strategy) = if is_key(left) && foreign(right) {
@@ -147,6 +171,35 @@ impl Planner<'_> {
         }
     }
 
+    /// `column like 'abc%'`: the texts that begin with the pattern's fixed part. Only bytewise order makes them neighbours,
+    /// and that is the only one there is.
+    fn like_range(
+        &self,
+        call: &cairn_analyze::query::OperatorCall,
+        is_key: &dyn Fn(&Expr) -> bool,
+    ) -> Option<KeyCondition> {
+        let [column, Expr::Const { value: Datum::Text(pattern), ty, location }] = call.args.as_slice() else {
+            return None;
+        };
+        let function = self.catalog().proc(call.function)?;
+        if &*function.source != "textlike" || !is_key(column) || type_of(column).oid == types::BPCHAR {
+            return None;
+        }
+        let fixed = pattern.find(['%', '_', '\\']).unwrap_or(pattern.len());
+        let prefix = &pattern[..fixed];
+        // The last character that has a successor gives the end.
+        let mut end: Vec<char> = prefix.chars().collect();
+        let high = loop {
+            let last = end.pop()?;
+            if let Some(next) = (last as u32 + 1..).take(0x900).find_map(char::from_u32) {
+                end.push(next);
+                break end.into_iter().collect::<String>();
+            }
+        };
+        let text = |value: &str| Expr::Const { value: Datum::text(value), ty: *ty, location: *location };
+        Some(KeyCondition::Within { low: Some((text(prefix), true)), high: Some((text(&high), false)) })
+    }
+
     /// Matches conditions with a key's columns, as far as they bind its beginning.
     pub fn match_key(
         &self,
@@ -174,9 +227,10 @@ impl Planner<'_> {
                 matched.columns.push(match condition.clone() {
                     KeyCondition::Equal(value) => ColumnMatch::Equal(value),
                     KeyCondition::Any(array) => ColumnMatch::Any(array),
-                    KeyCondition::IsNull | KeyCondition::IsNotNull | KeyCondition::Compare(..) => {
-                        ColumnMatch::IsNull
-                    }
+                    KeyCondition::IsNull
+                    | KeyCondition::IsNotNull
+                    | KeyCondition::Compare(..)
+                    | KeyCondition::Within { .. } => ColumnMatch::IsNull,
                 });
                 continue;
             }
@@ -193,6 +247,10 @@ impl Planner<'_> {
                             *slot = Some((value, inclusive));
                             matched.answered.push(position);
                         }
+                    }
+                    KeyCondition::Within { low: from, high: to } => {
+                        low = low.or(from);
+                        high = high.or(to);
                     }
                     KeyCondition::IsNotNull => {
                         not_null = true;

@@ -89,3 +89,8 @@ insert into h select id, b from t where id = 4 returning x, y;
 insert into t values (5, 1, 'dup') on conflict (id) do update set b = excluded.b || t.b returning id, b;
 insert into t values (5, 1, 'dup') on conflict do nothing returning id;
 select id, a, b from t where id < 8 order by id;
+select id, b from t where b like 'name9%' order by b desc limit 3;
+select count(*) from t where b like 'name1_' and b like 'n%';
+select id from t where b like 'nope%';
+select k, n from q where (k, n) > ('k1', 30) order by k, n limit 4;
+select k, n from q where (k, n) <= ('k1', 11) order by k desc, n desc limit 4;
