@@ -244,7 +244,7 @@ impl Planner<'_> {
     }
 
     /// Conditions that can be checked once these two sets are joined, and not before.
-    fn applicable<'e>(pending: &'e [Expr], a: RelSet, b: RelSet) -> Vec<&'e Expr> {
+    fn applicable(pending: &[Expr], a: RelSet, b: RelSet) -> Vec<&Expr> {
         let both = a.union(b);
         pending
             .iter()
@@ -507,7 +507,7 @@ impl Planner<'_> {
     /// Many items: always the cheapest next join.
     fn greedy(&self, mut leaves: Vec<Leaf>, pending: &[Expr], wish: &Wish) -> Result<Vec<Path>> {
         while leaves.len() > 1 {
-            let mut choice: Option<(usize, usize, Vec<Path>, (bool, f64))> = None;
+            let mut choice: Option<Choice> = None;
             for a in 0..leaves.len() {
                 for b in 0..leaves.len() {
                     if a == b {
@@ -578,6 +578,9 @@ fn one_time(path: Path, conditions: &[Expr]) -> Path {
         kind: PathKind::OneTime(Rc::new(path), conditions.to_vec()),
     }
 }
+
+/// Two leaves with the ways to join them, and how good that is: no product of unrelated sets, then cheap.
+type Choice = (usize, usize, Vec<Path>, (bool, f64));
 
 /// Expressions that a conjunct equates with something that is the same for all rows.
 pub fn constants(conditions: &[Expr], planner: &Planner<'_>) -> Vec<Expr> {

@@ -227,18 +227,13 @@ impl Planner<'_> {
             if range >= self.level().rels.len() {
                 continue;
             }
-            match attno {
-                0 => self.use_all_columns(range),
-                system_columns::CTID => {
-                    if self.level().rels[range].tid.is_none() {
-                        let register = self.register();
-                        self.level_mut().rels[range].tid = Some(register);
-                    }
-                }
-                attno if attno > 0 => {
-                    self.level_mut().rels[range].used.insert(attno);
-                }
-                _ => {}
+            if attno == 0 {
+                self.use_all_columns(range);
+            } else if attno > 0 {
+                self.level_mut().rels[range].used.insert(attno);
+            } else if attno == system_columns::CTID && self.level().rels[range].tid.is_none() {
+                let register = self.register();
+                self.level_mut().rels[range].tid = Some(register);
             }
         }
         if cursors && let Some(target) = query.result_relation {

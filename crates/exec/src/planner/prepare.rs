@@ -237,7 +237,7 @@ impl Planner<'_> {
         if query.set_operation.is_none() {
             self.pull_up_subqueries(&mut query)?;
         }
-        let mut tree = self.from_tree(&query);
+        let mut tree = self.join_items(&query);
         if let Some(filter) = query.filter.clone() {
             conjuncts(filter, &mut tree.conditions);
         }
@@ -247,7 +247,7 @@ impl Planner<'_> {
         Ok((query, tree))
     }
 
-    fn from_tree(&self, query: &Query) -> FromTree {
+    fn join_items(&self, query: &Query) -> FromTree {
         let mut tree = FromTree::default();
         for item in &query.from {
             self.add_join_tree(query, item, &mut tree);

@@ -159,7 +159,7 @@ impl Planner<'_> {
                 return Ok(None);
             };
             // date +/- interval gives a timestamp, which no longer compares with the column.
-            if operator.result != column && !(column == types::DATE) {
+            if operator.result != column && column != types::DATE {
                 return Ok(None);
             }
             let function =
