@@ -60,7 +60,13 @@ impl Planner<'_> {
             Expr::Const { value, .. } => Code::Const(value.clone()),
             Expr::Var(var) => self.compile_var(var)?,
             Expr::Param { number, .. } => Code::Param((*number as usize).saturating_sub(1)),
-            Expr::Function(call) => self.compile_function(call)?,
+            Expr::Function(call) => {
+                let code = self.compile_function(call)?;
+                // The cast from smallint to oid is made by the function that gives an integer.
+                let returned = self.catalog().proc(call.function).map(|proc| proc.return_type);
+                let is_oid = self.catalog().physical_kind(call.ty.oid) == PhysicalKind::Oid;
+                if returned == Some(types::INT4) && is_oid { Code::Int4AsOid(Box::new(code)) } else { code }
+            }
             Expr::Operator(call) => self.compile_operator(call)?,
             Expr::DistinctFrom(call) | Expr::NullIf(call) => {
                 let equal = Box::new(self.operator_function(call)?);

@@ -488,6 +488,7 @@ impl Planner<'_> {
             let shown: Vec<Expr> = own.iter().chain(&joins).cloned().collect();
             let filter_text = self.scan_text(&shown, range);
             let (code, _) = self.compile_conditions(&filter)?;
+            let equalities = equal.len();
             let rel = self.rel(range).clone();
             let alias = self.level().aliases[range].clone();
             let mut tree = self.node(
@@ -504,7 +505,11 @@ impl Planner<'_> {
                 Vec::new(),
             );
             let rows = if relation.estimated_rows > 0.0 { relation.estimated_rows } else { 400.0 };
-            tree.rows = clamp_rows(rows * self.selectivity_of_all(&shown));
+            // There are no statistics of system catalogs. Conditions other than equalities (relkind in (...), not
+            // attisdropped) hold for most of their rows, and too low an estimate ends in nested loops over all of them.
+            let selectivity = self.selectivity_of_all(&shown);
+            let selectivity = if equalities == 0 { selectivity.max(0.3) } else { selectivity };
+            tree.rows = clamp_rows(rows * selectivity);
             tree.total_cost = rows * 0.005;
             paths.push(Path {
                 rels: set,
