@@ -57,11 +57,8 @@ impl Database {
     /// A session in a database by name; 3D000 if there is none.
     pub fn session_in(&self, database: &str) -> Result<Session> {
         let user = User { oid: oid::BOOTSTRAP_ROLE, name: "postgres".into(), superuser: true };
-        let startup = Startup {
-            user: user.name.to_string(),
-            database: database.to_owned(),
-            ..Startup::default()
-        };
+        let startup =
+            Startup { user: user.name.to_string(), database: database.to_owned(), ..Startup::default() };
         let inner = cairn_sql::Session::open(&self.instance, startup, user, Box::new(|| ()))?;
         Ok(Session { inner })
     }

@@ -36,12 +36,15 @@ fn psql(arguments: &SqlArguments, address: SocketAddr) -> Result<ExitCode, Strin
         .args(&arguments.psql)
         .status();
     match status {
-        Ok(status) => Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(
-            "psql is not installed. It comes with PostgreSQL's client programs:\n  \
+        Ok(status) => Ok(status
+            .code()
+            .and_then(|code| u8::try_from(code).ok())
+            .map_or(ExitCode::FAILURE, ExitCode::from)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Err("psql is not installed. It comes with PostgreSQL's client programs:\n  \
              apt install postgresql-client | dnf install postgresql | brew install libpq"
-                .to_owned(),
-        ),
+                .to_owned())
+        }
         Err(error) => Err(format!("could not start psql: {error}")),
     }
 }

@@ -91,7 +91,8 @@ fn announce(address: SocketAddr, arguments: &ServeArguments) -> std::io::Result<
         let line = serde_json::json!({ "host": address.ip(), "port": address.port(), "data_dir": directory });
         writeln!(stdout, "{line}")?;
     } else {
-        let host = if address.ip().is_unspecified() { "127.0.0.1".to_owned() } else { address.ip().to_string() };
+        let host =
+            if address.ip().is_unspecified() { "127.0.0.1".to_owned() } else { address.ip().to_string() };
         writeln!(stdout, "Cairn {} serves {}", env!("CARGO_PKG_VERSION"), arguments.data_dir.display())?;
         writeln!(stdout, "connect with: psql -h {host} -p {} -U postgres", address.port())?;
         writeln!(stdout, "          or: postgresql://postgres@{host}:{}/postgres", address.port())?;

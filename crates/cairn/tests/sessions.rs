@@ -29,9 +29,10 @@ fn parameters_and_results_are_binary() {
     let server = server();
     let mut client = connect(&server);
     let row = client
-        .query_one("select $1::int4 + 1, $2::text || 'x', $3::int8, $4::bool, $5::bytea, null::int4", &[
-            &41i32, &"é", &7i64, &true, &&b"\x00\xff"[..],
-        ])
+        .query_one(
+            "select $1::int4 + 1, $2::text || 'x', $3::int8, $4::bool, $5::bytea, null::int4",
+            &[&41i32, &"é", &7i64, &true, &&b"\x00\xff"[..]],
+        )
         .expect("runs");
     assert_eq!(row.get::<_, i32>(0), 42);
     assert_eq!(row.get::<_, &str>(1), "éx");
@@ -121,7 +122,11 @@ fn copy_both_ways() {
     writer.write_all(b"1\tone\n2\t\\N\n").expect("sends");
     assert_eq!(writer.finish().expect("ends"), 2);
     let mut text = String::new();
-    client.copy_out("copy copied to stdout (format csv, null 'nul')").expect("begins").read_to_string(&mut text).expect("reads");
+    client
+        .copy_out("copy copied to stdout (format csv, null 'nul')")
+        .expect("begins")
+        .read_to_string(&mut text)
+        .expect("reads");
     assert_eq!(text, "1,one\n2,nul\n");
     let mut writer = client.copy_in("copy copied from stdin").expect("begins");
     writer.write_all(b"x\ty\n").expect("sends");
@@ -148,11 +153,14 @@ fn cancel_and_timeouts() {
     assert!(begin.elapsed() < Duration::from_secs(5));
     canceller.join().expect("ends");
     client.batch_execute("set statement_timeout = '100ms'").expect("sets");
-    let error = client.batch_execute("select count(*) from generate_series(1, 1000000000)").expect_err("too slow");
+    let error =
+        client.batch_execute("select count(*) from generate_series(1, 1000000000)").expect_err("too slow");
     assert_eq!(state(&error), "57014");
     client.batch_execute("reset statement_timeout; select 1").expect("works again");
     // A lock that somebody else holds.
-    client.batch_execute("create table timed (a int primary key); insert into timed values (1)").expect("creates");
+    client
+        .batch_execute("create table timed (a int primary key); insert into timed values (1)")
+        .expect("creates");
     let mut holder = connect(&server);
     holder.batch_execute("begin; select * from timed for update").expect("locks");
     client.batch_execute("set lock_timeout = '50ms'").expect("sets");
@@ -164,9 +172,11 @@ fn settings_follow_the_transaction() {
     let server = server();
     let mut client = connect(&server);
     let show = |client: &mut Client, name: &str| {
-        client.simple_query(&format!("show {name}")).expect("shows").into_iter().find_map(|message| match message {
-            postgres::SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
-            _ => None,
+        client.simple_query(&format!("show {name}")).expect("shows").into_iter().find_map(|message| {
+            match message {
+                postgres::SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+                _ => None,
+            }
         })
     };
     client.batch_execute("begin; set local work_mem = '1MB'; set enable_sort = off").expect("sets");
@@ -192,7 +202,10 @@ fn a_prepared_statement_survives_ddl_elsewhere() {
     assert_eq!(client.query(&statement, &[]).expect("runs").len(), 1);
     other.batch_execute("alter table changing add b text").expect("alters");
     let error = client.query(&statement, &[]).expect_err("other columns");
-    assert_eq!(error.as_db_error().map(|error| error.message()), Some("cached plan must not change result type"));
+    assert_eq!(
+        error.as_db_error().map(|error| error.message()),
+        Some("cached plan must not change result type")
+    );
 }
 
 #[test]
@@ -213,6 +226,7 @@ fn a_session_that_is_ended_leaves_others_alone() {
 fn rows_stream_through() {
     let server = server();
     let mut client = connect(&server);
-    let rows = client.query_raw("select g, repeat('x', 100) from generate_series(1, 20000) g", Vec::<i32>::new());
+    let rows =
+        client.query_raw("select g, repeat('x', 100) from generate_series(1, 20000) g", Vec::<i32>::new());
     assert_eq!(rows.expect("runs").count().expect("reads"), 20_000);
 }

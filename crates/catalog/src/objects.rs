@@ -54,7 +54,9 @@ impl Touched {
                 self.note_oid(pg_type::TABLE, row.oid(pg_constraint::CONTYPID));
             }
             // The sequence of an identity column.
-            pg_depend::TABLE if row.char(pg_depend::DEPTYPE) == b'i' && row.int(pg_depend::REFOBJSUBID) > 0 => {
+            pg_depend::TABLE
+                if row.char(pg_depend::DEPTYPE) == b'i' && row.int(pg_depend::REFOBJSUBID) > 0 =>
+            {
                 self.note_oid(pg_class::TABLE, row.oid(pg_depend::REFOBJID));
             }
             _ => {}
@@ -554,7 +556,8 @@ fn build_relations(
     let rules = group_by(rows, pg_rewrite::TABLE, pg_rewrite::EV_CLASS, wanted);
     let sequences = group_by(rows, pg_sequence::TABLE, pg_sequence::SEQRELID, wanted);
     // An index needs its own row even if only its table is wanted.
-    let index_oids: HashSet<Oid> = indexes.values().flatten().map(|row| row.oid(pg_index::INDEXRELID)).collect();
+    let index_oids: HashSet<Oid> =
+        indexes.values().flatten().map(|row| row.oid(pg_index::INDEXRELID)).collect();
     let classes: HashMap<Oid, &CatalogRow> = rows
         .rows(pg_class::TABLE)
         .map(|row| (row.oid(pg_class::OID), row))

@@ -120,9 +120,9 @@ impl SystemTable {
         self.rows.get_or_init(|| match self.name.as_ref() {
             "pg_description" => descriptions(),
             "pg_extension" => crate::builtin::extension_rows(),
-            "pg_rewrite" => {
-                crate::views::rewrite_rows(data_file("pg_rewrite").map_or_else(Vec::new, |text| parse(self, text)))
-            }
+            "pg_rewrite" => crate::views::rewrite_rows(
+                data_file("pg_rewrite").map_or_else(Vec::new, |text| parse(self, text)),
+            ),
             name => data_file(name).map_or_else(Vec::new, |text| parse(self, text)),
         })
     }

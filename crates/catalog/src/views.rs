@@ -31,7 +31,9 @@ fn views(text: &str) -> impl Iterator<Item = View<'_>> {
         let (head, rest) = part.split_once(" as\n")?;
         let query = rest.split_once(";\n")?.0;
         let (name, columns) = match head.split_once('(') {
-            Some((name, columns)) => (name.trim(), columns.trim_end_matches(')').split(',').map(str::trim).collect()),
+            Some((name, columns)) => {
+                (name.trim(), columns.trim_end_matches(')').split(',').map(str::trim).collect())
+            }
             None => (head.trim(), Vec::new()),
         };
         Some(View { name, columns, query })
@@ -90,8 +92,7 @@ fn cast_columns(view: &View<'_>, declared: &[&CatalogRow], types: &HashMap<Oid, 
         let name = row.str(pg_attribute::ATTNAME);
         let type_row = types.get(&row.oid(pg_attribute::ATTTYPID));
         let type_name = type_row.map_or("text", |row| row.str(pg_type::TYPNAME));
-        let in_catalog =
-            type_row.is_none_or(|row| row.oid(pg_type::TYPNAMESPACE) == namespaces::PG_CATALOG);
+        let in_catalog = type_row.is_none_or(|row| row.oid(pg_type::TYPNAMESPACE) == namespaces::PG_CATALOG);
         let schema = if in_catalog { "pg_catalog" } else { "information_schema" };
         let value = if view.columns.contains(&name) { format!("x.{name}") } else { "null".to_owned() };
         let comma = if position > 0 { ", " } else { "" };
@@ -107,7 +108,8 @@ mod tests {
 
     #[test]
     fn every_view_has_a_text_and_every_text_a_view() {
-        let with_text = rows(pg_rewrite::TABLE).iter().filter(|row| !row.datum(pg_rewrite::EV_ACTION).is_null());
+        let with_text =
+            rows(pg_rewrite::TABLE).iter().filter(|row| !row.datum(pg_rewrite::EV_ACTION).is_null());
         let written = views(PG_CATALOG).count() + views(INFORMATION_SCHEMA).count();
         assert_eq!(with_text.count(), written);
         assert_eq!(rows(pg_rewrite::TABLE).len(), written);

@@ -12,7 +12,12 @@ fn session() -> Arc<SessionHandle> {
 }
 
 fn options(session: &Arc<SessionHandle>) -> BeginOptions {
-    BeginOptions { session: session.clone(), isolation: Isolation::ReadCommitted, read_only: false, read_time: None }
+    BeginOptions {
+        session: session.clone(),
+        isolation: Isolation::ReadCommitted,
+        read_only: false,
+        read_time: None,
+    }
 }
 
 fn namespace(oid: u32, name: &str) -> Vec<Datum> {

@@ -75,7 +75,9 @@ impl Client for WireClient {
             self.output.i32(0);
             let raw = self.output.raw();
             let encoded = match shape.format(index) {
-                Format::Text => cairn_sql::values::write_text(env, column.ty.oid, value, &mut self.scratch, raw),
+                Format::Text => {
+                    cairn_sql::values::write_text(env, column.ty.oid, value, &mut self.scratch, raw)
+                }
                 Format::Binary => cairn_sql::values::write_binary(env, column.ty.oid, value, raw),
             };
             if let Err(error) = encoded {
@@ -150,9 +152,7 @@ impl Client for WireClient {
                     ));
                 }
                 Incoming::InvalidLength => {
-                    return Err(
-                        err!(PROTOCOL_VIOLATION, "invalid message length").severity(Severity::Fatal)
-                    );
+                    return Err(err!(PROTOCOL_VIOLATION, "invalid message length").severity(Severity::Fatal));
                 }
                 Incoming::Closed => {
                     return Err(err!(

@@ -10,11 +10,11 @@ use std::sync::Arc;
 use cairn_sql::{Bind, Client, Format, Frontend, TransactionStatus};
 use cairn_types::{Error, Result, Severity, err};
 
+use crate::Shared;
 use crate::client::{WireClient, connection_lost};
 use crate::startup::{Started, start};
 use crate::stream::{Incoming, Stream};
 use crate::wire::{Reader, frontend};
-use crate::Shared;
 
 /// Serves a connection until it ends.
 pub fn serve(stream: Stream, shared: &Arc<Shared>, wake: Box<dyn Fn() + Send + Sync>) {
@@ -117,7 +117,9 @@ impl Connection {
             }
             frontend::FUNCTION_CALL => {
                 self.session.fail();
-                self.answer(Err(Error::unsupported("function calls through the protocol's own message are")))?;
+                self.answer(Err(Error::unsupported(
+                    "function calls through the protocol's own message are",
+                )))?;
                 self.ready()?;
             }
             frontend::FLUSH => self.client.flush()?,

@@ -183,17 +183,18 @@ fn begin(socket: TcpStream, shared: &Arc<Shared>) {
     };
     let guard = Registered { id, shared: Arc::clone(shared) };
     let for_thread = Arc::clone(&socket);
-    let spawned = thread::Builder::new().name(format!("session {id}")).stack_size(STACK_BYTES).spawn(move || {
-        let shared = Arc::clone(&guard.shared);
-        let weak = Arc::downgrade(&for_thread);
-        let wake_up = Box::new(move || {
-            if let Some(socket) = weak.upgrade() {
-                wake(&socket);
-            }
+    let spawned =
+        thread::Builder::new().name(format!("session {id}")).stack_size(STACK_BYTES).spawn(move || {
+            let shared = Arc::clone(&guard.shared);
+            let weak = Arc::downgrade(&for_thread);
+            let wake_up = Box::new(move || {
+                if let Some(socket) = weak.upgrade() {
+                    wake(&socket);
+                }
+            });
+            connection::serve(Stream::new(Socket(for_thread)), &shared, wake_up);
+            drop(guard);
         });
-        connection::serve(Stream::new(Socket(for_thread)), &shared, wake_up);
-        drop(guard);
-    });
     if let Err(error) = spawned {
         tracing::warn!(%error, "could not start a thread for a connection");
         refuse(&socket);

@@ -86,12 +86,17 @@ impl Exchange {
             // `y`: the client could do channel binding and believes that we cannot, which is so.
             "n" | "y" => {}
             _ if flag.starts_with("p=") => {
-                return Err(malformed("The client selected SCRAM-SHA-256 without channel binding, but the SCRAM message includes channel binding data."));
+                return Err(malformed(
+                    "The client selected SCRAM-SHA-256 without channel binding, but the SCRAM message includes channel binding data.",
+                ));
             }
             _ => return Err(malformed("Unexpected channel-binding flag.")),
         }
         if !authorization.is_empty() {
-            return Err(err!(FEATURE_NOT_SUPPORTED, "client uses authorization identity, but it is not supported"));
+            return Err(err!(
+                FEATURE_NOT_SUPPORTED,
+                "client uses authorization identity, but it is not supported"
+            ));
         }
         if bare.starts_with("m=") {
             return Err(err!(FEATURE_NOT_SUPPORTED, "client requires an unsupported SCRAM extension"));
@@ -122,7 +127,10 @@ impl Exchange {
         let mut attributes = without_proof.split(',');
         let binding = attribute(attributes.next(), 'c')?;
         if binding != BASE64.encode(&self.gs2_header) {
-            return Err(err!(PROTOCOL_VIOLATION, "unexpected SCRAM channel-binding attribute in client-final-message"));
+            return Err(err!(
+                PROTOCOL_VIOLATION,
+                "unexpected SCRAM channel-binding attribute in client-final-message"
+            ));
         }
         if attribute(attributes.next(), 'r')? != self.nonce {
             return Err(err!(PROTOCOL_VIOLATION, "invalid SCRAM response").detail("Nonce does not match."));
@@ -138,8 +146,7 @@ impl Exchange {
         client_key.iter_mut().zip(signature).for_each(|(byte, mask)| *byte ^= mask);
         let claimed: Key = Sha256::digest(client_key).into();
         // Every byte is looked at, so that the time taken tells nothing.
-        let difference =
-            claimed.iter().zip(&self.verifier.stored_key).fold(0, |sum, (a, b)| sum | (a ^ b));
+        let difference = claimed.iter().zip(&self.verifier.stored_key).fold(0, |sum, (a, b)| sum | (a ^ b));
         if difference != 0 {
             return Ok(None);
         }
@@ -171,7 +178,10 @@ mod tests {
             "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0",
         )
         .expect("first");
-        assert_eq!(answer, "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096");
+        assert_eq!(
+            answer,
+            "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
+        );
         let last = "c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=";
         let proof = exchange.last(last).expect("well-formed").expect("right password");
         assert_eq!(proof, "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=");

@@ -5,11 +5,11 @@ use std::time::Duration;
 use cairn_sql::{Frontend, Startup};
 use cairn_types::{Error, Result, Severity, err};
 
+use crate::Shared;
 use crate::client::{WireClient, connection_lost};
 use crate::scram;
 use crate::stream::{Incoming, Stream};
 use crate::wire::{self, FirstPacket, Output, frontend};
-use crate::Shared;
 
 /// How long a client may take to prove who it is, as PostgreSQL's `authentication_timeout`.
 const AUTHENTICATION_TIMEOUT: Duration = Duration::from_secs(60);
@@ -72,9 +72,7 @@ fn negotiate(
                 Err(err!(PROTOCOL_VIOLATION, "invalid length of startup packet"))
             }
             Ok(Incoming::Closed) | Err(_) => return Ok(None),
-            Ok(Incoming::TimedOut) => {
-                Err(err!(QUERY_CANCELED, "canceling authentication due to timeout"))
-            }
+            Ok(Incoming::TimedOut) => Err(err!(QUERY_CANCELED, "canceling authentication due to timeout")),
         };
         match packet {
             Ok(FirstPacket::Ssl) => {
@@ -131,7 +129,8 @@ fn authenticate(
     wake: Box<dyn Fn() + Send + Sync>,
 ) -> Result<Box<dyn Frontend>> {
     let startup = read_parameters(parameters, client)?;
-    let local = client.stream.socket().peer_addr().is_ok_and(|address| address.ip().to_canonical().is_loopback());
+    let local =
+        client.stream.socket().peer_addr().is_ok_and(|address| address.ip().to_canonical().is_loopback());
     match shared.backend.password_verifier(&startup.user, local)? {
         None => {}
         Some(verifier) => check_password(client, &startup.user, &verifier)?,
@@ -143,10 +142,7 @@ fn authenticate(
     }
     client.output.backend_key_data(session.pid(), session.secret());
     client.output.ready_for_query(b'I');
-    client
-        .send()
-        .and_then(|()| client.stream.set_timeout(None))
-        .map_err(|error| connection_lost(&error))?;
+    client.send().and_then(|()| client.stream.set_timeout(None)).map_err(|error| connection_lost(&error))?;
     Ok(session)
 }
 
@@ -199,7 +195,9 @@ fn command_line_settings(options: &str) -> Result<Vec<(String, String)>> {
         let assignment = match word.strip_prefix("--").or_else(|| word.strip_prefix("-c")) {
             Some("") => words.next().unwrap_or_default(),
             Some(rest) => rest.to_owned(),
-            None => return Err(err!(SYNTAX_ERROR, "invalid command-line argument for server process: {word}")),
+            None => {
+                return Err(err!(SYNTAX_ERROR, "invalid command-line argument for server process: {word}"));
+            }
         };
         let (name, value) = assignment
             .split_once('=')

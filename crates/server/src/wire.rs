@@ -133,7 +133,8 @@ pub fn utf8(bytes: &[u8]) -> Result<&str> {
             0xF0..=0xF7 => 4,
             _ => 1,
         };
-        let listed: Vec<String> = bytes[from..].iter().take(expected).map(|byte| format!("0x{byte:02x}")).collect();
+        let listed: Vec<String> =
+            bytes[from..].iter().take(expected).map(|byte| format!("0x{byte:02x}")).collect();
         err!(CHARACTER_NOT_IN_REPERTOIRE, "invalid byte sequence for encoding \"UTF8\": {}", listed.join(" "))
     })
 }
@@ -397,7 +398,8 @@ const CANCEL_REQUEST: u32 = (1234 << 16) | 5678;
 /// Reads the body of the first packet (without its length).
 pub fn startup(body: &[u8]) -> Result<FirstPacket> {
     let mut reader = Reader::new(body);
-    let invalid = || err!(PROTOCOL_VIOLATION, "invalid startup packet layout: expected terminator as last byte");
+    let invalid =
+        || err!(PROTOCOL_VIOLATION, "invalid startup packet layout: expected terminator as last byte");
     let code = reader.u32().map_err(|_| err!(PROTOCOL_VIOLATION, "invalid length of startup packet"))?;
     match code {
         SSL_REQUEST => return Ok(FirstPacket::Ssl),

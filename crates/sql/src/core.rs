@@ -127,7 +127,9 @@ impl Formats {
         let mut node = &self.first;
         let mut index = 0;
         while !same(&node.value) {
-            node = node.next.get_or_init(|| Box::new(FormatNode { value: value.clone(), next: OnceCell::new() }));
+            node = node
+                .next
+                .get_or_init(|| Box::new(FormatNode { value: value.clone(), next: OnceCell::new() }));
             index += 1;
         }
         self.current.set(index);
@@ -292,11 +294,10 @@ impl Core {
                 self.set_transaction_characteristic(&name.to_ascii_lowercase(), value)
             }
             "seed" => {
-                let seed: f64 = value
-                    .parse()
-                    .ok()
-                    .filter(|seed| (-1.0..=1.0).contains(seed))
-                    .ok_or_else(|| err!(INVALID_PARAMETER_VALUE, "invalid value for parameter \"seed\": \"{value}\""))?;
+                let seed: f64 =
+                    value.parse().ok().filter(|seed| (-1.0..=1.0).contains(seed)).ok_or_else(|| {
+                        err!(INVALID_PARAMETER_VALUE, "invalid value for parameter \"seed\": \"{value}\"")
+                    })?;
                 self.set_seed(seed);
                 Ok(())
             }
@@ -321,7 +322,10 @@ impl Core {
             }
             "transaction_read_only" => {
                 let read_only = settings::value::parse_bool(value).ok_or_else(|| {
-                    err!(INVALID_PARAMETER_VALUE, "parameter \"transaction_read_only\" requires a Boolean value")
+                    err!(
+                        INVALID_PARAMETER_VALUE,
+                        "parameter \"transaction_read_only\" requires a Boolean value"
+                    )
                 })?;
                 if begun && block.read_only && !read_only {
                     return Err(err!(
@@ -333,7 +337,10 @@ impl Core {
             }
             _ => {
                 let deferrable = settings::value::parse_bool(value).ok_or_else(|| {
-                    err!(INVALID_PARAMETER_VALUE, "parameter \"transaction_deferrable\" requires a Boolean value")
+                    err!(
+                        INVALID_PARAMETER_VALUE,
+                        "parameter \"transaction_deferrable\" requires a Boolean value"
+                    )
                 })?;
                 block.deferrable = deferrable;
             }
@@ -435,8 +442,9 @@ impl Core {
                 return Ok(Arc::clone(&state.path));
             }
         }
-        let names = identifier_list(&setting)
-            .ok_or_else(|| err!(INVALID_PARAMETER_VALUE, "invalid value for parameter \"search_path\": \"{setting}\""))?;
+        let names = identifier_list(&setting).ok_or_else(|| {
+            err!(INVALID_PARAMETER_VALUE, "invalid value for parameter \"search_path\": \"{setting}\"")
+        })?;
         let path = Arc::new(SearchPath::new(&catalog, &names, &user.name, temporary));
         *cached = Some(PathState {
             catalog_version: catalog.version(),
@@ -571,7 +579,8 @@ impl Env for Core {
         // In slices, so that a cancel request is heard.
         const SLICE: std::time::Duration = std::time::Duration::from_millis(5);
         let begin = std::time::Instant::now();
-        let whole = std::time::Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(std::time::Duration::MAX);
+        let whole =
+            std::time::Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(std::time::Duration::MAX);
         loop {
             self.check_interrupts()?;
             let left = whole.saturating_sub(begin.elapsed());
@@ -664,7 +673,9 @@ mod tests {
 
     #[test]
     fn lists_of_identifiers() {
-        let list = |text| identifier_list(text).map(|names| names.iter().map(|name| name.to_string()).collect::<Vec<_>>());
+        let list = |text| {
+            identifier_list(text).map(|names| names.iter().map(|name| name.to_string()).collect::<Vec<_>>())
+        };
         assert_eq!(list("\"$user\", public"), Some(vec!["$user".into(), "public".into()]));
         assert_eq!(list("A,\"B \"\"c\""), Some(vec!["a".into(), "B \"c".into()]));
         assert_eq!(list(""), Some(vec![]));

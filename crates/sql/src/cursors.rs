@@ -7,8 +7,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use cairn_analyze::query::Query;
-use cairn_exec::{Execution, Plan};
 use cairn_exec::execution::Watch;
+use cairn_exec::{Execution, Plan};
 use cairn_types::{Datum, Error, Oid, Result, Row, Text, err};
 use pg_query::protobuf::{FetchDirection, FetchStmt, node::Node as NodeEnum};
 
@@ -84,7 +84,8 @@ pub(crate) fn open_plan(
     let formats = if options.binary { vec![Format::Binary] } else { Vec::new() };
     let snapshot = core.push_snapshot(&transaction)?;
     core.pop_snapshot();
-    let mut portal = Portal::new(core, name, None, Arc::clone(&params), Some(ResultShape { columns, formats }));
+    let mut portal =
+        Portal::new(core, name, None, Arc::clone(&params), Some(ResultShape { columns, formats }));
     portal.state = State::Running(Box::new(Execution::start(plan, params, snapshot, Watch::Off)));
     portal.cursor = Some(options);
     core.add_portal(portal)?;
@@ -170,9 +171,15 @@ impl Stored {
         let here = i64::try_from(self.position).unwrap_or(i64::MAX);
         let row = |at: i64| usize::try_from(at - 1).ok().and_then(|index| self.rows.get(index)).cloned();
         let (position, rows): (i64, Vec<Row>) = match motion {
-            Motion::Forward(0) | Motion::Backward(0) | Motion::Relative(0) => (here, row(here).into_iter().collect()),
-            Motion::Forward(count) if count < 0 => return self.fetch(Motion::Backward(count.saturating_neg())),
-            Motion::Backward(count) if count < 0 => return self.fetch(Motion::Forward(count.saturating_neg())),
+            Motion::Forward(0) | Motion::Backward(0) | Motion::Relative(0) => {
+                (here, row(here).into_iter().collect())
+            }
+            Motion::Forward(count) if count < 0 => {
+                return self.fetch(Motion::Backward(count.saturating_neg()));
+            }
+            Motion::Backward(count) if count < 0 => {
+                return self.fetch(Motion::Forward(count.saturating_neg()));
+            }
             Motion::Forward(count) => {
                 let last = here.saturating_add(count).min(end);
                 (last, (here + 1..=last.min(end - 1)).filter_map(row).collect())
@@ -239,10 +246,9 @@ pub fn close_statement(core: &Rc<Core>, name: &str) -> Result<Outcome> {
         return Ok(Outcome::tag("CLOSE CURSOR ALL"));
     }
     let portal = core.portals.borrow().require(name, "cursor")?;
-    core.close(&portal).map_err(|_| Error::new(
-        cairn_types::sqlstate::INVALID_CURSOR_STATE,
-        format!("cursor \"{name}\" is in use"),
-    ))?;
+    core.close(&portal).map_err(|_| {
+        Error::new(cairn_types::sqlstate::INVALID_CURSOR_STATE, format!("cursor \"{name}\" is in use"))
+    })?;
     Ok(Outcome::tag("CLOSE CURSOR"))
 }
 

@@ -100,7 +100,8 @@ impl Definition<'_> {
 
 impl DdlHost for Definition<'_> {
     fn select(&self, catalog: &Arc<Catalog>, text: &str, sink: RowSink<'_>) -> Result<()> {
-        let raw = cairn_analyze::parse(text)?.pop().ok_or_else(|| Error::internal("an empty query in DDL"))?;
+        let raw =
+            cairn_analyze::parse(text)?.pop().ok_or_else(|| Error::internal("an empty query in DDL"))?;
         let path = SearchPath::pg_catalog();
         let context = cairn_analyze::AnalyzeContext {
             catalog,
@@ -202,12 +203,19 @@ impl Core {
         for (table, action) in actions {
             let Some(relation) = catalog.relation(table) else { continue };
             let host = Definition { core: self, in_block: true, statement: None };
-            let name = cairn_types::quote::quote_qualified(&catalog.namespace_name(relation.namespace), &relation.name);
+            let name = cairn_types::quote::quote_qualified(
+                &catalog.namespace_name(relation.namespace),
+                &relation.name,
+            );
             match action {
                 OnCommit::DeleteRows => {
-                    with_context(&host, &transaction, |cx| ddl::truncate_tables(cx, vec![table], false, false))?;
+                    with_context(&host, &transaction, |cx| {
+                        ddl::truncate_tables(cx, vec![table], false, false)
+                    })?;
                 }
-                OnCommit::Drop => self.run_definition(&host, &transaction, &format!("drop table {name} cascade"))?,
+                OnCommit::Drop => {
+                    self.run_definition(&host, &transaction, &format!("drop table {name} cascade"))?
+                }
             }
         }
         Ok(())
@@ -277,4 +285,3 @@ pub fn drop_temporary_objects(core: &Core) -> Result<()> {
     core.on_commit.borrow_mut().clear();
     Ok(())
 }
-

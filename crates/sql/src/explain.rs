@@ -4,8 +4,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use cairn_analyze::query::{Explain, ExplainFormat, ExplainOptions, Expr, Query, Statement};
 use cairn_analyze::deparse::{DeparseContext, Form, deparse_in_queries};
+use cairn_analyze::query::{Explain, ExplainFormat, ExplainOptions, Expr, Query, Statement};
 use cairn_exec::{Plan, PlanContext};
 use cairn_types::{Datum, Error, Result, err, types};
 use pg_query::protobuf::node::Node as NodeEnum;
@@ -41,8 +41,12 @@ pub fn run(invocation: &Invocation<'_>, explain: &Explain) -> Result<Outcome> {
         Statement::Utility(node) => match &**node {
             NodeEnum::ExecuteStmt(statement) => {
                 let (prepared, params) = crate::utility::executed(invocation, statement)?;
-                let raw = prepared.raw.clone().ok_or_else(|| err!(SYNTAX_ERROR, "the prepared statement is empty"))?;
-                let types: Vec<_> = prepared.parameter_types.iter().map(|ty| core.type_ref(*ty, -1)).collect();
+                let raw = prepared
+                    .raw
+                    .clone()
+                    .ok_or_else(|| err!(SYNTAX_ERROR, "the prepared statement is empty"))?;
+                let types: Vec<_> =
+                    prepared.parameter_types.iter().map(|ty| core.type_ref(*ty, -1)).collect();
                 let statement = core.with_analyzer(cairn_analyze::Parameters::Fixed(&types), |context| {
                     cairn_analyze::analyze(&raw, context)
                 })?;
@@ -70,7 +74,8 @@ fn utility_lines(options: &ExplainOptions) -> Vec<String> {
         ExplainFormat::Json => vec!["[\n  \"Utility Statement\"\n]".to_owned()],
         ExplainFormat::Yaml => vec!["- \"Utility Statement\"".to_owned()],
         ExplainFormat::Xml => vec![
-            "<explain xmlns=\"http://www.postgresql.org/2009/explain\">\n  <Utility-Statement/>\n</explain>".to_owned(),
+            "<explain xmlns=\"http://www.postgresql.org/2009/explain\">\n  <Utility-Statement/>\n</explain>"
+                .to_owned(),
         ],
     }
 }

@@ -125,7 +125,10 @@ impl Host for Core {
             });
             let transaction = matches!(
                 definition.name,
-                "transaction_isolation" | "transaction_read_only" | "transaction_deferrable" | "role"
+                "transaction_isolation"
+                    | "transaction_read_only"
+                    | "transaction_deferrable"
+                    | "role"
                     | "session_authorization"
             );
             let shown = if transaction { self.setting(definition.name) } else { None };

@@ -92,7 +92,8 @@ impl Instance {
 
     pub fn with_cluster(cluster: Cluster) -> cairn_txn::Result<Arc<Self>> {
         // PostgreSQL's own oids of these databases.
-        for (name, oid, template) in [("template1", 1, true), ("template0", 4, true), ("postgres", 5, false)] {
+        for (name, oid, template) in [("template1", 1, true), ("template0", 4, true), ("postgres", 5, false)]
+        {
             if cluster.databases().is_empty() || cluster.database_info(name).is_none() {
                 let info = cluster.create_database_with_oid(name, oid, oid::BOOTSTRAP_ROLE, Origin::Empty)?;
                 cluster.alter_database(&DatabaseInfo {
@@ -212,7 +213,9 @@ impl Instance {
     /// Has the running statement of a session stopped after so long, unless [`Instance::disarm`] comes first.
     pub(crate) fn arm(self: &Arc<Self>, entry: &SessionEntry, timeout: Duration) {
         let deadline = self.start.elapsed().saturating_add(timeout);
-        entry.deadline_us.store(u64::try_from(deadline.as_micros()).unwrap_or(u64::MAX).max(1), Ordering::Release);
+        entry
+            .deadline_us
+            .store(u64::try_from(deadline.as_micros()).unwrap_or(u64::MAX).max(1), Ordering::Release);
         self.watchdog.wake(self);
     }
 
@@ -270,7 +273,8 @@ impl Watchdog {
             return;
         }
         let (watchdog, instance) = (Arc::clone(self), Arc::downgrade(instance));
-        let spawned = std::thread::Builder::new().name("watchdog".into()).spawn(move || watchdog.run(&instance));
+        let spawned =
+            std::thread::Builder::new().name("watchdog".into()).spawn(move || watchdog.run(&instance));
         match spawned {
             Ok(_) => state.running = true,
             Err(error) => tracing::error!(%error, "no thread for timeouts: statement_timeout has no effect"),

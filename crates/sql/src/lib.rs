@@ -34,8 +34,8 @@ mod utility;
 pub mod values;
 mod variables;
 
-pub use client::*;
 pub use crate::core::{Core, User};
-pub use instance::{Activity, Instance, InstanceBackend, OpenDatabase, SessionEntry};
 pub use cairn_exec::stack::set_limit as set_stack_limit;
+pub use client::*;
+pub use instance::{Activity, Instance, InstanceBackend, OpenDatabase, SessionEntry};
 pub use session::{PreparedStatement, Session};

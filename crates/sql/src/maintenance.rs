@@ -16,7 +16,10 @@ use std::sync::Arc;
 use crate::core::Core;
 use crate::utility::{Invocation, Outcome};
 
-pub fn set_constraints(invocation: &Invocation<'_>, statement: &protobuf::ConstraintsSetStmt) -> Result<Outcome> {
+pub fn set_constraints(
+    invocation: &Invocation<'_>,
+    statement: &protobuf::ConstraintsSetStmt,
+) -> Result<Outcome> {
     let core = invocation.core;
     if invocation.top_level && !invocation.in_block {
         core.notice(Error::warning(
@@ -62,8 +65,16 @@ pub fn set_constraints(invocation: &Invocation<'_>, statement: &protobuf::Constr
 }
 
 const VACUUM_OPTIONS: &[&str] = &[
-    "full", "freeze", "verbose", "analyze", "disable_page_skipping", "skip_locked", "index_cleanup", "process_toast",
-    "truncate", "parallel",
+    "full",
+    "freeze",
+    "verbose",
+    "analyze",
+    "disable_page_skipping",
+    "skip_locked",
+    "index_cleanup",
+    "process_toast",
+    "truncate",
+    "parallel",
 ];
 const ANALYZE_OPTIONS: &[&str] = &["verbose", "skip_locked"];
 
@@ -109,13 +120,20 @@ pub fn vacuum(invocation: &Invocation<'_>, statement: &protobuf::VacuumStmt) -> 
                 let verb = if is_vacuum { "vacuum" } else { "analyze" };
                 crate::utility::warning(
                     core,
-                    format!("skipping \"{}\" --- cannot {verb} non-tables or special system tables", relation.name),
+                    format!(
+                        "skipping \"{}\" --- cannot {verb} non-tables or special system tables",
+                        relation.name
+                    ),
                 );
             }
         }
     }
     if statement.rels.is_empty() {
-        tables = catalog.user_relations().filter(|relation| relation.kind == RelationKind::Table).cloned().collect();
+        tables = catalog
+            .user_relations()
+            .filter(|relation| relation.kind == RelationKind::Table)
+            .cloned()
+            .collect();
     }
     if analyze {
         for table in tables.iter().filter(|table| table.oid >= FIRST_USER_OID) {
@@ -182,7 +200,11 @@ pub fn cluster(invocation: &Invocation<'_>, statement: &protobuf::ClusterStmt) -
         let relation = crate::names::find_relation(core, range)?;
         let name = &statement.indexname;
         if !name.is_empty() && !relation.indexes.iter().any(|index| *index.name == **name) {
-            return Err(err!(UNDEFINED_OBJECT, "index \"{name}\" for table \"{}\" does not exist", relation.name));
+            return Err(err!(
+                UNDEFINED_OBJECT,
+                "index \"{name}\" for table \"{}\" does not exist",
+                relation.name
+            ));
         }
     } else {
         invocation.prevent_in_block("CLUSTER")?;

@@ -74,13 +74,18 @@ pub fn reg_name(core: &Core, reg_type: Oid, object: Oid) -> Option<String> {
         types::REGPROC => {
             let proc = catalog.proc(object)?;
             let alone = catalog.procs_by_name(&proc.name).len() == 1;
-            let visible = alone && catalog.is_proc_visible(&path, proc) || path.namespaces.contains(&proc.namespace);
+            let visible =
+                alone && catalog.is_proc_visible(&path, proc) || path.namespaces.contains(&proc.namespace);
             Some(qualified(&catalog, proc.namespace, &proc.name, visible))
         }
         types::REGPROCEDURE => {
             let proc = catalog.proc(object)?;
             let visible = catalog.is_proc_visible(&path, proc);
-            Some(format!("{}({})", qualified(&catalog, proc.namespace, &proc.name, visible), proc_signature(core, proc)))
+            Some(format!(
+                "{}({})",
+                qualified(&catalog, proc.namespace, &proc.name, visible),
+                proc_signature(core, proc)
+            ))
         }
         types::REGOPER | types::REGOPERATOR => {
             let operator = catalog.operator(object)?;
@@ -171,10 +176,12 @@ pub fn reg_lookup(core: &Core, reg_type: Oid, text: &str) -> Result<Oid> {
                     return Err(err!(UNDEFINED_TABLE, "relation \"{schema}.{name}\" does not exist"));
                 }
             }
-            catalog.resolve_relation(&path, schema.as_deref(), &name).map(|relation| relation.oid).ok_or_else(|| {
-                let full = schema.map_or_else(|| name.clone(), |schema| format!("{schema}.{name}"));
-                err!(UNDEFINED_TABLE, "relation \"{full}\" does not exist")
-            })
+            catalog.resolve_relation(&path, schema.as_deref(), &name).map(|relation| relation.oid).ok_or_else(
+                || {
+                    let full = schema.map_or_else(|| name.clone(), |schema| format!("{schema}.{name}"));
+                    err!(UNDEFINED_TABLE, "relation \"{full}\" does not exist")
+                },
+            )
         }
         types::REGTYPE => core.parse_type(text).map(|(oid, _)| oid),
         types::REGPROC => {
@@ -214,9 +221,16 @@ pub fn reg_lookup(core: &Core, reg_type: Oid, text: &str) -> Result<Oid> {
             match sides.and_then(|sides| sides.split_once(',')) {
                 Some((left, right)) => {
                     let side = |text: &str| {
-                        if text.trim().eq_ignore_ascii_case("none") { Ok(0) } else { core.parse_type(text.trim()).map(|(oid, _)| oid) }
+                        if text.trim().eq_ignore_ascii_case("none") {
+                            Ok(0)
+                        } else {
+                            core.parse_type(text.trim()).map(|(oid, _)| oid)
+                        }
                     };
-                    catalog.operator_by(name, side(left)?, side(right)?).map(|operator| operator.oid).ok_or_else(missing)
+                    catalog
+                        .operator_by(name, side(left)?, side(right)?)
+                        .map(|operator| operator.oid)
+                        .ok_or_else(missing)
                 }
                 None => match catalog.operators_by_name(name) {
                     [] => Err(missing()),
@@ -237,10 +251,9 @@ pub fn reg_lookup(core: &Core, reg_type: Oid, text: &str) -> Result<Oid> {
         }
         types::REGCOLLATION => {
             let (_, name) = split(text)?;
-            catalog
-                .collation_by_name(&name)
-                .map(|collation| collation.oid)
-                .ok_or_else(|| err!(UNDEFINED_OBJECT, "collation \"{name}\" for encoding \"UTF8\" does not exist"))
+            catalog.collation_by_name(&name).map(|collation| collation.oid).ok_or_else(|| {
+                err!(UNDEFINED_OBJECT, "collation \"{name}\" for encoding \"UTF8\" does not exist")
+            })
         }
         _ => Err(Error::unsupported("text search objects are")),
     }
@@ -261,7 +274,12 @@ fn find_procs(
         }
         None => path.namespaces.clone(),
     };
-    Ok(catalog.procs_by_name(name).iter().filter(|proc| namespaces.contains(&proc.namespace)).cloned().collect())
+    Ok(catalog
+        .procs_by_name(name)
+        .iter()
+        .filter(|proc| namespaces.contains(&proc.namespace))
+        .cloned()
+        .collect())
 }
 
 /// The relation that a statement names; 42P01 with its position, 3F000.
@@ -289,4 +307,3 @@ pub fn find_relation(core: &Core, range: &RangeVar) -> Result<Arc<Relation>> {
         }
     }
 }
-

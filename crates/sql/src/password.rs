@@ -24,7 +24,8 @@ fn scram_verifier_with_salt(password: &str, salt: &[u8]) -> String {
     };
     let stored_key = Sha256::digest(keyed(b"Client Key"));
     let server_key = keyed(b"Server Key");
-    let (salt, stored_key, server_key) = (BASE64.encode(salt), BASE64.encode(stored_key), BASE64.encode(server_key));
+    let (salt, stored_key, server_key) =
+        (BASE64.encode(salt), BASE64.encode(stored_key), BASE64.encode(server_key));
     format!("SCRAM-SHA-256${ITERATIONS}:{salt}${stored_key}:{server_key}")
 }
 
@@ -34,7 +35,8 @@ mod tests {
 
     #[test]
     fn verifier_of_rfc_7677() {
-        let salt = [0x5b, 0x6d, 0x99, 0x68, 0x9d, 0x12, 0x35, 0x8e, 0xec, 0xa0, 0x4b, 0x14, 0x12, 0x36, 0xfa, 0x81];
+        let salt =
+            [0x5b, 0x6d, 0x99, 0x68, 0x9d, 0x12, 0x35, 0x8e, 0xec, 0xa0, 0x4b, 0x14, 0x12, 0x36, 0xfa, 0x81];
         assert_eq!(
             scram_verifier_with_salt("pencil", &salt),
             "SCRAM-SHA-256$4096:W22ZaJ0SNY7soEsUEjb6gQ==$WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY=:wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU="

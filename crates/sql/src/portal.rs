@@ -111,7 +111,13 @@ impl Portals {
 }
 
 impl Portal {
-    pub fn new(core: &Core, name: Text, compiled: Option<Rc<Compiled>>, params: Arc<[Datum]>, shape: Option<ResultShape>) -> Portal {
+    pub fn new(
+        core: &Core,
+        name: Text,
+        compiled: Option<Rc<Compiled>>,
+        params: Arc<[Datum]>,
+        shape: Option<ResultShape>,
+    ) -> Portal {
         Portal {
             name,
             compiled,
@@ -148,9 +154,8 @@ impl Core {
     /// Ends a portal's execution, so that a data-modifying statement is completed; it is forgotten.
     pub(crate) fn close(&self, portal: &Rc<RefCell<Portal>>) -> Result<()> {
         let (name, state) = {
-            let mut portal = portal
-                .try_borrow_mut()
-                .map_err(|_| Error::internal("a portal is closed while it runs"))?;
+            let mut portal =
+                portal.try_borrow_mut().map_err(|_| Error::internal("a portal is closed while it runs"))?;
             (Arc::clone(&portal.name), std::mem::replace(&mut portal.state, State::Done))
         };
         self.portals.borrow_mut().remove(&name);
@@ -223,4 +228,3 @@ impl Stored {
         self.position >= self.rows.len()
     }
 }
-

@@ -101,8 +101,11 @@ fn name_of(proc: &Proc, index: usize) -> String {
 
 impl Core {
     pub(crate) fn type_ref(&self, oid: Oid, typmod: i32) -> TypeRef {
-        let collation =
-            self.catalog().ok().and_then(|catalog| catalog.type_by_oid(oid).map(|ty| ty.collation)).unwrap_or(0);
+        let collation = self
+            .catalog()
+            .ok()
+            .and_then(|catalog| catalog.type_by_oid(oid).map(|ty| ty.collation))
+            .unwrap_or(0);
         TypeRef { oid, typmod, collation }
     }
 
@@ -128,7 +131,8 @@ impl Core {
                 };
                 let mut functions = self.functions.borrow_mut();
                 // User casts and domains may change with any DDL; only built-in types' casts are kept.
-                let lasting = from.oid < cairn_types::oid::FIRST_USER_OID && to.oid < cairn_types::oid::FIRST_USER_OID;
+                let lasting =
+                    from.oid < cairn_types::oid::FIRST_USER_OID && to.oid < cairn_types::oid::FIRST_USER_OID;
                 if lasting {
                     functions.casts.insert((from, to), plan.clone());
                 }
@@ -148,7 +152,9 @@ impl Core {
     fn sql_function(&self, proc: &Arc<Proc>, argument_types: &[Oid]) -> Result<Rc<SqlFunction>> {
         let key = (proc.oid, argument_types.to_vec());
         if let Some(kept) = self.functions.borrow().sql.get(&key) {
-            if Arc::ptr_eq(&kept.proc, proc) || kept.proc.source == proc.source && kept.proc.sql_body == proc.sql_body {
+            if Arc::ptr_eq(&kept.proc, proc)
+                || kept.proc.source == proc.source && kept.proc.sql_body == proc.sql_body
+            {
                 return Ok(Rc::clone(kept));
             }
         }
@@ -165,7 +171,9 @@ impl Core {
             .arg_types
             .iter()
             .enumerate()
-            .map(|(index, declared)| self.type_ref(argument_types.get(index).copied().unwrap_or(*declared), -1))
+            .map(|(index, declared)| {
+                self.type_ref(argument_types.get(index).copied().unwrap_or(*declared), -1)
+            })
             .collect();
         let function = Rc::new(SqlFunction {
             proc: Arc::clone(proc),
@@ -257,7 +265,13 @@ impl Core {
     }
 
     /// The result of a call from the first row that it gave.
-    fn function_value(&self, proc: &Proc, info: &CallInfo<'_>, columns: &[TypeRef], row: &[Datum]) -> Result<Datum> {
+    fn function_value(
+        &self,
+        proc: &Proc,
+        info: &CallInfo<'_>,
+        columns: &[TypeRef],
+        row: &[Datum],
+    ) -> Result<Datum> {
         let target = self.type_ref(result_type(proc, info), -1);
         let fields = self.result_fields(proc, info);
         match fields {
@@ -288,7 +302,13 @@ impl Core {
         .context(format!("SQL function \"{}\"", proc.name))
     }
 
-    fn convert_row(&self, proc: &Proc, fields: &[RecordField], columns: &[TypeRef], row: &[Datum]) -> Result<Row> {
+    fn convert_row(
+        &self,
+        proc: &Proc,
+        fields: &[RecordField],
+        columns: &[TypeRef],
+        row: &[Datum],
+    ) -> Result<Row> {
         if row.len() != fields.len() {
             return Err(self.mismatch(proc, proc.return_type));
         }
@@ -316,7 +336,8 @@ impl Core {
                 typmod: -1,
             })
             .collect();
-        let many = outputs.len() > 1 || proc.kind == cairn_catalog::ProcKind::Procedure && !outputs.is_empty();
+        let many =
+            outputs.len() > 1 || proc.kind == cairn_catalog::ProcKind::Procedure && !outputs.is_empty();
         if many {
             return Some(outputs.into());
         }
@@ -359,7 +380,13 @@ impl Core {
     }
 
     /// Calls a function or procedure of a language that runs here: rows of its result, converted to the declared types.
-    fn call_routine(&self, proc: &Arc<Proc>, args: &[Datum], info: &CallInfo<'_>, set: bool) -> Result<(Datum, Vec<Row>)> {
+    fn call_routine(
+        &self,
+        proc: &Arc<Proc>,
+        args: &[Datum],
+        info: &CallInfo<'_>,
+        set: bool,
+    ) -> Result<(Datum, Vec<Row>)> {
         match proc.language {
             languages::SQL => {
                 let function = self.sql_function(proc, info.arg_types)?;
@@ -393,19 +420,26 @@ impl Core {
                 let mut given = args.iter();
                 let slots: Vec<Datum> = modes(proc)
                     .iter()
-                    .map(|mode| if is_input(*mode) { given.next().cloned().unwrap_or_default() } else { Datum::Null })
+                    .map(|mode| {
+                        if is_input(*mode) { given.next().cloned().unwrap_or_default() } else { Datum::Null }
+                    })
                     .collect();
                 let outcome = routine.call(self, &slots)?;
                 Ok((outcome.value, outcome.rows))
             }
             other => {
-                let name = self.catalog()?.language_name(other).map(|name| name.to_string()).unwrap_or_default();
+                let name =
+                    self.catalog()?.language_name(other).map(|name| name.to_string()).unwrap_or_default();
                 Err(Error::unsupported(format!("functions in language {name} are")))
             }
         }
     }
 
-    fn plpgsql_routine(&self, proc: &Arc<Proc>, info: &CallInfo<'_>) -> Result<Rc<plpgsql::interpreter::Routine>> {
+    fn plpgsql_routine(
+        &self,
+        proc: &Arc<Proc>,
+        info: &CallInfo<'_>,
+    ) -> Result<Rc<plpgsql::interpreter::Routine>> {
         let version = self.catalog()?.version();
         let key = (proc.oid, info.arg_types.to_vec());
         if let Some((of, kept)) = self.functions.borrow().plpgsql.get(&key) {
@@ -432,9 +466,8 @@ impl Core {
             variadic: false,
         };
         let polymorphic = proc.arg_types.iter().any(|oid| {
-            self.catalog().is_ok_and(|catalog| {
-                catalog.type_by_oid(*oid).is_some_and(|ty| ty.kind == TypeKind::Pseudo)
-            })
+            self.catalog()
+                .is_ok_and(|catalog| catalog.type_by_oid(*oid).is_some_and(|ty| ty.kind == TypeKind::Pseudo))
         });
         match proc.language {
             languages::SQL => {
@@ -490,7 +523,11 @@ impl Core {
         Ok(())
     }
 
-    fn compile_plpgsql(&self, proc: &Arc<Proc>, info: &CallInfo<'_>) -> Result<plpgsql::interpreter::Routine> {
+    fn compile_plpgsql(
+        &self,
+        proc: &Arc<Proc>,
+        info: &CallInfo<'_>,
+    ) -> Result<plpgsql::interpreter::Routine> {
         use plpgsql::interpreter::{Returns, Routine};
         let declared = all_types(proc);
         let modes = modes(proc);
@@ -506,10 +543,8 @@ impl Core {
             };
             parameter_types.push(self.type_ref(actual, -1));
             let name = name_of(proc, index);
-            parameters.push((
-                (!name.is_empty()).then_some(name),
-                crate::names::format_type(self, actual, -1),
-            ));
+            parameters
+                .push(((!name.is_empty()).then_some(name), crate::names::format_type(self, actual, -1)));
         }
         let function = plpgsql::parse::parse(&proc.source, &proc.name, &parameters)
             .map_err(|error| in_body(error, &proc.source))
@@ -523,7 +558,9 @@ impl Core {
                 columns: output_slots.iter().map(|slot| parameter_types[*slot]).collect(),
                 slots: output_slots,
             },
-            (false, true) if result.oid == types::VOID || proc.kind == cairn_catalog::ProcKind::Procedure => Returns::Void,
+            (false, true) if result.oid == types::VOID || proc.kind == cairn_catalog::ProcKind::Procedure => {
+                Returns::Void
+            }
             (false, true) => Returns::Value(result),
             (false, false) => Returns::Outputs { slots: output_slots, ty: result },
         };
@@ -556,7 +593,13 @@ fn in_body(mut error: Error, text: &str) -> Error {
 }
 
 impl FunctionRunner for Core {
-    fn call(&self, _: &ExecContext<'_>, proc: &Arc<Proc>, args: &[Datum], info: &CallInfo<'_>) -> Result<Datum> {
+    fn call(
+        &self,
+        _: &ExecContext<'_>,
+        proc: &Arc<Proc>,
+        args: &[Datum],
+        info: &CallInfo<'_>,
+    ) -> Result<Datum> {
         self.inside_function(proc, || Ok(self.call_routine(proc, args, info, false)?.0))
     }
 
@@ -592,8 +635,7 @@ pub fn call_statement(invocation: &Invocation<'_>, call: &Call) -> Result<Outcom
         .proc(call.procedure)
         .cloned()
         .ok_or_else(|| Error::internal(format!("cache lookup failed for function {}", call.procedure)))?;
-    let arg_types: Vec<Oid> =
-        call.args.iter().map(|arg| cairn_analyze::expr_type(arg).oid).collect();
+    let arg_types: Vec<Oid> = call.args.iter().map(|arg| cairn_analyze::expr_type(arg).oid).collect();
     let columns: Vec<RecordField> = call
         .outputs
         .iter()
@@ -617,7 +659,11 @@ pub fn call_statement(invocation: &Invocation<'_>, call: &Call) -> Result<Outcom
     };
     core.atomic_depth.set(depth);
     let (value, _) = result?;
-    let columns = utility::result_columns(core, &catalog, &cairn_analyze::query::Statement::Call(Box::new(call.clone())))?;
+    let columns = utility::result_columns(
+        core,
+        &catalog,
+        &cairn_analyze::query::Statement::Call(Box::new(call.clone())),
+    )?;
     let rows = match (columns.is_some(), value) {
         (false, _) => Vec::new(),
         (true, Datum::Record(record)) => vec![record.values.clone()],
@@ -633,7 +679,9 @@ pub fn do_statement(invocation: &Invocation<'_>, statement: &protobuf::DoStmt) -
     let (mut body, mut language) = (None, "plpgsql".to_owned());
     for node in &statement.args {
         let Some(NodeEnum::DefElem(element)) = &node.node else { continue };
-        let Some(NodeEnum::String(text)) = element.arg.as_ref().and_then(|node| node.node.as_ref()) else { continue };
+        let Some(NodeEnum::String(text)) = element.arg.as_ref().and_then(|node| node.node.as_ref()) else {
+            continue;
+        };
         match element.defname.as_str() {
             "as" => body = Some(text.sval.clone()),
             _ => language.clone_from(&text.sval),

@@ -47,7 +47,9 @@ impl Core {
                 Usage::Write => TableLockMode::RowExclusive,
             };
             let tag = LockTag::Object { class: catalogs::PG_CLASS, object: used.relation };
-            transaction.lock_object(tag, mode, LockScope::Transaction, WaitPolicy::Block { timeout }).sql()?;
+            transaction
+                .lock_object(tag, mode, LockScope::Transaction, WaitPolicy::Block { timeout })
+                .sql()?;
         }
         Ok(())
     }
@@ -73,7 +75,11 @@ impl Core {
     }
 
     /// Locks one table, to the end of the transaction.
-    pub(crate) fn lock_relation(&self, relation: &cairn_catalog::Relation, mode: TableLockMode) -> Result<()> {
+    pub(crate) fn lock_relation(
+        &self,
+        relation: &cairn_catalog::Relation,
+        mode: TableLockMode,
+    ) -> Result<()> {
         let tag = LockTag::Object { class: catalogs::PG_CLASS, object: relation.oid };
         let wait = WaitPolicy::Block { timeout: self.hot(|hot| hot.lock_timeout) };
         self.ensure_transaction()?.lock_object(tag, mode, LockScope::Transaction, wait).sql()?;

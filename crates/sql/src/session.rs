@@ -99,7 +99,8 @@ fn same_columns(a: &Compiled, b: &Compiled) -> bool {
     match (&a.columns, &b.columns) {
         (None, None) => true,
         (Some(a), Some(b)) => {
-            a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| a.ty.oid == b.ty.oid && a.ty.typmod == b.ty.typmod)
+            a.len() == b.len()
+                && a.iter().zip(b.iter()).all(|(a, b)| a.ty.oid == b.ty.oid && a.ty.typmod == b.ty.typmod)
         }
         _ => false,
     }
@@ -212,13 +213,20 @@ impl Session {
         }
         let entry = instance.register(&startup, &database, &user, wake);
         let core = Core::new(Arc::clone(instance), database, entry, user);
-        let mut session = Session { core, shapes: ShapeCache::default(), parsed: ParsedStatements::default(), transactions: HashMap::new(), reported: Vec::new() };
+        let mut session = Session {
+            core,
+            shapes: ShapeCache::default(),
+            parsed: ParsedStatements::default(),
+            transactions: HashMap::new(),
+            reported: Vec::new(),
+        };
         crate::temporary::drop_orphans(&session.core);
         session.apply_stored_settings();
         for (name, value) in &startup.settings {
             session.core.with_settings(|settings| settings.set(name, value, false, Source::Client))?;
         }
-        session.reported = REPORTED.iter().map(|name| (*name, session.core.show(name).unwrap_or_default())).collect();
+        session.reported =
+            REPORTED.iter().map(|name| (*name, session.core.show(name).unwrap_or_default())).collect();
         session.core.with_settings(|settings| settings.take_changed());
         session.core.entry.activity.lock().application_name =
             session.core.show("application_name").unwrap_or_default();
@@ -349,7 +357,13 @@ impl Session {
     }
 
     /// One statement of a query string.
-    fn statement(&mut self, raw: Arc<RawStatement>, many: bool, last: bool, client: &mut dyn Client) -> Result<()> {
+    fn statement(
+        &mut self,
+        raw: Arc<RawStatement>,
+        many: bool,
+        last: bool,
+        client: &mut dyn Client,
+    ) -> Result<()> {
         let core = Rc::clone(&self.core);
         if let NodeEnum::TransactionStmt(statement) = &*raw.node {
             let tag = core.transaction_statement(statement)?;
@@ -479,8 +493,9 @@ impl Session {
     fn execute_message(&mut self, name: &str, max_rows: u32, client: &mut dyn Client) -> Result<()> {
         let core = Rc::clone(&self.core);
         let portal = core.portals.borrow().require(name, "portal")?;
-        let mut portal =
-            portal.try_borrow_mut().map_err(|_| err!(INVALID_CURSOR_STATE, "portal \"{name}\" cannot be run"))?;
+        let mut portal = portal
+            .try_borrow_mut()
+            .map_err(|_| err!(INVALID_CURSOR_STATE, "portal \"{name}\" cannot be run"))?;
         let Some(compiled) = portal.compiled.clone() else {
             client.empty_query();
             return Ok(());
@@ -498,7 +513,9 @@ impl Session {
         let max_rows = max_rows as usize;
         let result = match &compiled.kind {
             Kind::Plan(_) => execute_plan(&core, &mut portal, compiled, max_rows, client),
-            Kind::Utility(statement) => execute_utility(&core, &mut portal, &compiled, statement, max_rows, client),
+            Kind::Utility(statement) => {
+                execute_utility(&core, &mut portal, &compiled, statement, max_rows, client)
+            }
         };
         if result.is_err() {
             portal.state = State::Done;
@@ -517,7 +534,10 @@ fn read_parameter(core: &Core, bytes: &[u8], ty: Oid, format: Format) -> Result<
                 err!(CHARACTER_NOT_IN_REPERTOIRE, "invalid byte sequence for encoding \"UTF8\": 0x{byte:02x}")
             })?;
             if text.contains('\0') {
-                return Err(err!(CHARACTER_NOT_IN_REPERTOIRE, "invalid byte sequence for encoding \"UTF8\": 0x00"));
+                return Err(err!(
+                    CHARACTER_NOT_IN_REPERTOIRE,
+                    "invalid byte sequence for encoding \"UTF8\": 0x00"
+                ));
             }
             io::input(text, ty, -1, core)
         }
@@ -556,7 +576,9 @@ fn execute_plan(
     if matches!(portal.state, State::Ready) {
         let prepared = portal.prepared.clone();
         let mut compile = || match &prepared {
-            Some(prepared) => prepared.compiled(core)?.ok_or_else(|| Error::internal("a statement has vanished")),
+            Some(prepared) => {
+                prepared.compiled(core)?.ok_or_else(|| Error::internal("a statement has vanished"))
+            }
             None => Err(err!(FEATURE_NOT_SUPPORTED, "cached plan must not change result type")),
         };
         let compiled = core.prepare_to_run(compiled, &mut compile)?;
@@ -590,7 +612,8 @@ fn execute_plan(
             let transaction = core.ensure_transaction()?;
             let snapshot = core.push_snapshot(&transaction)?;
             core.pop_snapshot();
-            let execution = Execution::start(Arc::clone(plan), Arc::clone(&portal.params), snapshot, Watch::Off);
+            let execution =
+                Execution::start(Arc::clone(plan), Arc::clone(&portal.params), snapshot, Watch::Off);
             portal.state = State::Running(Box::new(execution));
         }
         portal.compiled = Some(compiled);
@@ -766,7 +789,9 @@ impl Frontend for Session {
     fn describe_portal(&mut self, name: &str, client: &mut dyn Client) -> Result<()> {
         let core = Rc::clone(&self.core);
         let result = core.portals.borrow().require(name, "portal").and_then(|portal| {
-            let portal = portal.try_borrow().map_err(|_| err!(INVALID_CURSOR_STATE, "portal \"{name}\" is running"))?;
+            let portal = portal
+                .try_borrow()
+                .map_err(|_| err!(INVALID_CURSOR_STATE, "portal \"{name}\" is running"))?;
             match &portal.shape {
                 Some(shape) => client.row_description(shape),
                 None => client.no_data(),
@@ -782,7 +807,9 @@ impl Frontend for Session {
             .portals
             .borrow()
             .get(portal)
-            .and_then(|portal| portal.try_borrow().ok()?.prepared.as_ref().map(|prepared| Arc::clone(&prepared.text)))
+            .and_then(|portal| {
+                portal.try_borrow().ok()?.prepared.as_ref().map(|prepared| Arc::clone(&prepared.text))
+            })
             .unwrap_or_else(|| "".into());
         self.begin_message(&text);
         let result = self.execute_message(portal, max_rows, client);
@@ -814,16 +841,19 @@ impl Frontend for Session {
     fn idle_timeout(&self) -> Option<Duration> {
         let timeout = self.core.hot(|hot| match self.core.status() {
             TransactionStatus::Idle => hot.idle_session_timeout,
-            TransactionStatus::InTransaction | TransactionStatus::Failed => hot.idle_in_transaction_session_timeout,
+            TransactionStatus::InTransaction | TransactionStatus::Failed => {
+                hot.idle_in_transaction_session_timeout
+            }
         });
         (!timeout.is_zero()).then_some(timeout)
     }
 
     fn idle_error(&self) -> Error {
         match self.core.status() {
-            TransactionStatus::Idle => {
-                Error::new(cairn_types::SqlState(*b"57P05"), "terminating connection due to idle-session timeout")
-            }
+            TransactionStatus::Idle => Error::new(
+                cairn_types::SqlState(*b"57P05"),
+                "terminating connection due to idle-session timeout",
+            ),
             TransactionStatus::InTransaction | TransactionStatus::Failed => err!(
                 IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
                 "terminating connection due to idle-in-transaction timeout"
@@ -834,7 +864,8 @@ impl Frontend for Session {
 
     fn terminated(&self) -> Option<Error> {
         (self.core.entry.handle.interrupt.raised() == Some(CancelReason::Terminate)).then(|| {
-            err!(ADMIN_SHUTDOWN, "terminating connection due to administrator command").severity(Severity::Fatal)
+            err!(ADMIN_SHUTDOWN, "terminating connection due to administrator command")
+                .severity(Severity::Fatal)
         })
     }
 }

@@ -36,8 +36,7 @@ impl Compiled {
     pub fn new(core: &Core, raw: &Arc<RawStatement>, parameters: Parameters<'_>) -> Result<Compiled> {
         cairn_exec::stack::check()?;
         let (catalog, path) = (core.catalog()?, core.search_path()?);
-        let statement =
-            core.with_analyzer(parameters, |context| cairn_analyze::analyze(raw, context))?;
+        let statement = core.with_analyzer(parameters, |context| cairn_analyze::analyze(raw, context))?;
         let (kind, columns) = match statement {
             Statement::Query(query) => {
                 let plan = Arc::new(plan_query(core, &catalog, &query, false)?);
@@ -131,7 +130,12 @@ pub struct CatalogExpressions<'a> {
 }
 
 impl CatalogExpressions<'_> {
-    fn analyze(&self, relation: Option<&Arc<Relation>>, text: &str, parameters: Parameters<'_>) -> Result<Expr> {
+    fn analyze(
+        &self,
+        relation: Option<&Arc<Relation>>,
+        text: &str,
+        parameters: Parameters<'_>,
+    ) -> Result<Expr> {
         let path = SearchPath::pg_catalog();
         let context = cairn_analyze::AnalyzeContext {
             catalog: self.catalog,

@@ -207,7 +207,8 @@ impl Core {
             (Phase::Idle, _) => {}
             (Phase::Block, Some((id, settings, catalog, constraints))) => {
                 self.constraints.rollback_to(constraints);
-                let undone = self.transaction_if_begun().map_or(Ok(()), |transaction| transaction.rollback_to(id));
+                let undone =
+                    self.transaction_if_begun().map_or(Ok(()), |transaction| transaction.rollback_to(id));
                 if let Err(error) = undone {
                     tracing::error!(%error, "could not roll back to a savepoint");
                 }
@@ -376,9 +377,11 @@ impl Core {
     /// Index of the innermost savepoint with the name.
     fn find_savepoint(&self, name: &str) -> Result<usize> {
         let block = self.block.borrow();
-        block.savepoints.iter().rposition(|savepoint| savepoint.name == name).ok_or_else(|| {
-            err!(INVALID_SAVEPOINT_SPECIFICATION, "savepoint \"{name}\" does not exist")
-        })
+        block
+            .savepoints
+            .iter()
+            .rposition(|savepoint| savepoint.name == name)
+            .ok_or_else(|| err!(INVALID_SAVEPOINT_SPECIFICATION, "savepoint \"{name}\" does not exist"))
     }
 
     fn release_savepoint(&self, name: &str) -> Result<()> {
@@ -448,7 +451,10 @@ impl Core {
     /// COMMIT or ROLLBACK in a procedure that was called outside of any block.
     pub fn end_transaction_in_procedure(&self, commit: bool, chain: bool) -> Result<()> {
         if self.phase() != Phase::Started || !self.atomic_depth_allows_commit() {
-            return Err(Error::new(sqlstate::INVALID_TRANSACTION_TERMINATION, "invalid transaction termination"));
+            return Err(Error::new(
+                sqlstate::INVALID_TRANSACTION_TERMINATION,
+                "invalid transaction termination",
+            ));
         }
         let options = {
             let block = self.block.borrow();

@@ -78,7 +78,11 @@ impl<'a> Invocation<'a> {
 }
 
 /// Columns that the statement will return, for Describe.
-pub fn result_columns(core: &Core, catalog: &Catalog, statement: &Statement) -> Result<Option<Arc<[ResultColumn]>>> {
+pub fn result_columns(
+    core: &Core,
+    catalog: &Catalog,
+    statement: &Statement,
+) -> Result<Option<Arc<[ResultColumn]>>> {
     Ok(match statement {
         Statement::Explain(explain) => Some(explain::columns(&explain.options)),
         Statement::Call(call) => (!call.outputs.is_empty()).then(|| {
@@ -126,10 +130,9 @@ pub fn run(invocation: &mut Invocation<'_>, statement: &Statement) -> Result<Out
         Statement::Call(call) => routines::call_statement(invocation, call),
         Statement::CreateTableAs { .. } => crate::definition::run(invocation, statement),
         Statement::Utility(node) => match &**node {
-            NodeEnum::TransactionStmt(_) => Err(Error::new(
-                sqlstate::INVALID_TRANSACTION_TERMINATION,
-                "invalid transaction termination",
-            )),
+            NodeEnum::TransactionStmt(_) => {
+                Err(Error::new(sqlstate::INVALID_TRANSACTION_TERMINATION, "invalid transaction termination"))
+            }
             NodeEnum::VariableSetStmt(set) => variables::set(invocation, set),
             NodeEnum::VariableShowStmt(show) => variables::show(core, &show.name),
             NodeEnum::DiscardStmt(discard) => variables::discard(invocation, discard),
@@ -180,7 +183,9 @@ fn prepare(invocation: &Invocation<'_>, statement: &protobuf::PrepareStmt) -> Re
         .ok_or_else(|| Error::internal("PREPARE without a statement"))?;
     let types = core.with_analyzer(Parameters::None, |context| {
         let resolve = |node: &Node| match &node.node {
-            Some(NodeEnum::TypeName(name)) => cairn_analyze::resolve_type_name(name, context).map(|(oid, _)| oid),
+            Some(NodeEnum::TypeName(name)) => {
+                cairn_analyze::resolve_type_name(name, context).map(|(oid, _)| oid)
+            }
             _ => Err(Error::internal("a parameter type that is no type")),
         };
         statement.argtypes.iter().map(resolve).collect::<Result<Vec<_>>>()
@@ -325,14 +330,14 @@ fn lock_tables(invocation: &Invocation<'_>, statement: &protobuf::LockStmt) -> R
             } else {
                 WaitPolicy::Block { timeout: core.hot(|hot| hot.lock_timeout) }
             };
-            transaction.lock_object(tag, mode, LockScope::Transaction, wait).map_err(|error| match error {
-                cairn_txn::Error::LockNotAvailable => err!(
-                    LOCK_NOT_AVAILABLE,
-                    "could not obtain lock on relation \"{}\"",
-                    relation.name
-                ),
-                other => cairn_exec::txn_error(other),
-            })?;
+            transaction.lock_object(tag, mode, LockScope::Transaction, wait).map_err(
+                |error| match error {
+                    cairn_txn::Error::LockNotAvailable => {
+                        err!(LOCK_NOT_AVAILABLE, "could not obtain lock on relation \"{}\"", relation.name)
+                    }
+                    other => cairn_exec::txn_error(other),
+                },
+            )?;
             // Somebody may have renamed or dropped it while we waited.
             if crate::names::find_relation(core, range)?.oid == relation.oid {
                 break;
@@ -344,7 +349,9 @@ fn lock_tables(invocation: &Invocation<'_>, statement: &protobuf::LockStmt) -> R
 
 /// Reads a query as a statement of its own (COPY, cursors), with the text of the statement that it stands in.
 pub(crate) fn inner_query(raw: &RawStatement, node: Option<&Node>) -> Result<Arc<RawStatement>> {
-    let node = node.and_then(|node| node.node.clone()).ok_or_else(|| Error::internal("a statement without its query"))?;
+    let node = node
+        .and_then(|node| node.node.clone())
+        .ok_or_else(|| Error::internal("a statement without its query"))?;
     Ok(Arc::new(RawStatement { node: Box::new(node), ..raw.clone() }))
 }
 
@@ -352,4 +359,3 @@ pub(crate) fn inner_query(raw: &RawStatement, node: Option<&Node>) -> Result<Arc
 pub(crate) fn warning(core: &Core, message: impl Into<String>) {
     core.notice(Error::warning(sqlstate::WARNING, message));
 }
-

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cairn_types::{Error, Result, Row, Datum, err, types};
+use cairn_types::{Datum, Error, Result, Row, err, types};
 use pg_query::protobuf::{self, DiscardMode, Node, VariableSetKind, VariableSetStmt, node::Node as NodeEnum};
 
 use crate::client::ResultColumn;
@@ -13,9 +13,11 @@ use crate::transaction::Phase;
 use crate::utility::{Invocation, Outcome};
 
 /// Settings whose value is a list of identifiers, quoted where they need it.
-const NAME_LISTS: &[&str] = &["search_path", "temp_tablespaces", "session_preload_libraries", "local_preload_libraries"];
+const NAME_LISTS: &[&str] =
+    &["search_path", "temp_tablespaces", "session_preload_libraries", "local_preload_libraries"];
 /// Settings whose value is a plain list.
-const LISTS: &[&str] = &["datestyle", "wal_consistency_checking", "log_destination", "restrict_nonsystem_relation_kind"];
+const LISTS: &[&str] =
+    &["datestyle", "wal_consistency_checking", "log_destination", "restrict_nonsystem_relation_kind"];
 
 pub fn set(invocation: &Invocation<'_>, statement: &VariableSetStmt) -> Result<Outcome> {
     let core = invocation.core;
@@ -37,9 +39,9 @@ pub fn set(invocation: &Invocation<'_>, statement: &VariableSetStmt) -> Result<O
         }
         VariableSetKind::VarSetDefault | VariableSetKind::VarReset => reset(core, name, statement.is_local)?,
         VariableSetKind::VarSetCurrent => {
-            let value = core.show(name).ok_or_else(|| {
-                err!(UNDEFINED_OBJECT, "unrecognized configuration parameter \"{name}\"")
-            })?;
+            let value = core
+                .show(name)
+                .ok_or_else(|| err!(UNDEFINED_OBJECT, "unrecognized configuration parameter \"{name}\""))?;
             core.set_config(name, &value, statement.is_local)?;
         }
         VariableSetKind::VarResetAll => core.with_settings(|settings| settings.reset_all()),
@@ -126,8 +128,7 @@ fn interval_hours(cast: &protobuf::TypeCast) -> Result<String> {
         _ => None,
     }
     .ok_or_else(|| err!(SYNTAX_ERROR, "unexpected value of a setting"))?;
-    let interval =
-        cairn_types::datetime::parse_interval(&text, &cairn_types::FormatSettings::default(), -1)?;
+    let interval = cairn_types::datetime::parse_interval(&text, &cairn_types::FormatSettings::default(), -1)?;
     if interval.months != 0 {
         return Err(err!(INVALID_PARAMETER_VALUE, "cannot specify months in time zone interval"));
     }
@@ -150,7 +151,11 @@ pub fn show(core: &Core, name: &str) -> Result<Outcome> {
     if name.eq_ignore_ascii_case("all") {
         let row = |definition: &definition::Definition| -> Row {
             let setting = core.show(definition.name).unwrap_or_default();
-            vec![Datum::text(definition.name), Datum::text(setting), Datum::text(definition.short_description)]
+            vec![
+                Datum::text(definition.name),
+                Datum::text(setting),
+                Datum::text(definition.short_description),
+            ]
         };
         let rows = definition::all().iter().map(row).collect();
         return Ok(Outcome { tag: "SHOW".into(), columns, rows });

@@ -146,9 +146,7 @@ fn fill(call: &Call<'_>, args: &[Datum]) -> Result<Datum> {
     for (length, lower_bound) in lengths.iter().zip(bounds) {
         let length = usize::try_from(*length).map_err(|_| too_many_elements(None))?;
         let product = count.checked_mul(length);
-        count = product
-            .filter(|count| *count <= ELEMENTS_MAX)
-            .ok_or_else(|| too_many_elements(product))?;
+        count = product.filter(|count| *count <= ELEMENTS_MAX).ok_or_else(|| too_many_elements(product))?;
         if i64::from(lower_bound) + length as i64 > i64::from(i32::MAX) {
             bail!(PROGRAM_LIMIT_EXCEEDED, "array lower bound is too large: {lower_bound}");
         }

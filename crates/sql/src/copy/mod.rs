@@ -99,7 +99,11 @@ fn from_stdin(
     }
     let catalog = core.catalog()?;
     if catalog.is_system_catalog(&relation) {
-        return Err(err!(INSUFFICIENT_PRIVILEGE, "permission denied: \"{}\" is a system catalog", relation.name));
+        return Err(err!(
+            INSUFFICIENT_PRIVILEGE,
+            "permission denied: \"{}\" is a system catalog",
+            relation.name
+        ));
     }
     if core.block.borrow().read_only && relation.persistence != cairn_catalog::Persistence::Temporary {
         return Err(crate::run::read_only_error("COPY FROM"));
@@ -113,7 +117,10 @@ fn from_stdin(
     for name in options.force_not_null.names().iter().chain(options.force_null.names()) {
         let index = column(&relation, name)?;
         if !chosen.contains(&index) {
-            return Err(err!(INVALID_COLUMN_REFERENCE, "FORCE_NOT_NULL column \"{name}\" not referenced by COPY"));
+            return Err(err!(
+                INVALID_COLUMN_REFERENCE,
+                "FORCE_NOT_NULL column \"{name}\" not referenced by COPY"
+            ));
         }
     }
     if options.freeze && !core.transaction()?.can_bulk_load(relation.storage) {
@@ -164,14 +171,20 @@ fn load(
     let transaction = core.transaction()?;
     let count = core.with_exec(|cx| {
         let expressions = CatalogExpressions { core, catalog: &catalog };
-        let plan =
-            PlanContext { catalog: &catalog, env: core, expressions: &expressions, explain: false, verbose: false };
+        let plan = PlanContext {
+            catalog: &catalog,
+            env: core,
+            expressions: &expressions,
+            explain: false,
+            verbose: false,
+        };
         let mut loader = Loader::new(cx, &plan, relation, Some(&attnums))?;
         if options.format == CopyFormat::Binary {
             reader.binary_header(&mut source)?;
         }
         if options.header != Header::None {
-            read_header(&mut reader, &mut source, &inputs, options).map_err(|error| in_line(error, relation, &reader))?;
+            read_header(&mut reader, &mut source, &inputs, options)
+                .map_err(|error| in_line(error, relation, &reader))?;
         }
         loop {
             let more = reader.next(&mut source).map_err(|error| match error.report().severity {
@@ -272,7 +285,11 @@ fn row(
         ));
     }
     if fields.len() > inputs.len() {
-        return Err(in_line(err!(BAD_COPY_FILE_FORMAT, "extra data after last expected column"), relation, reader));
+        return Err(in_line(
+            err!(BAD_COPY_FILE_FORMAT, "extra data after last expected column"),
+            relation,
+            reader,
+        ));
     }
     let mut values = Vec::with_capacity(inputs.len());
     for (index, input) in inputs.iter().enumerate() {
@@ -348,8 +365,7 @@ fn to_stdout(
             raw
         }
     };
-    let mut compile =
-        || Ok(std::rc::Rc::new(Compiled::new(core, &raw, Parameters::None)?));
+    let mut compile = || Ok(std::rc::Rc::new(Compiled::new(core, &raw, Parameters::None)?));
     let compiled = compile()?;
     let compiled = core.prepare_to_run(compiled, &mut compile)?;
     let Some(plan) = compiled.plan() else {
@@ -361,7 +377,10 @@ fn to_stdout(
     let types: Vec<(&str, Oid)> = columns.iter().map(|column| (&*column.name, column.ty.oid)).collect();
     for name in options.force_quote.names() {
         if !types.iter().any(|(column, _)| column == name) {
-            return Err(err!(INVALID_COLUMN_REFERENCE, "FORCE_QUOTE column \"{name}\" not referenced by COPY"));
+            return Err(err!(
+                INVALID_COLUMN_REFERENCE,
+                "FORCE_QUOTE column \"{name}\" not referenced by COPY"
+            ));
         }
     }
     let mut writer = Writer::new(options, &types);
@@ -415,9 +434,9 @@ fn check_source(relation: &Relation) -> Result<()> {
 /// `select columns from only table`.
 fn select_from(core: &Core, relation: &Relation, chosen: &[usize]) -> Result<cairn_analyze::RawStatement> {
     let quote = crate::names::quote_identifier;
-    let columns: Vec<String> =
-        chosen.iter().map(|index| quote(&relation.columns[*index].name)).collect();
+    let columns: Vec<String> = chosen.iter().map(|index| quote(&relation.columns[*index].name)).collect();
     let schema = core.catalog()?.namespace_name(relation.namespace);
-    let text = format!("select {} from only {}.{}", columns.join(", "), quote(&schema), quote(&relation.name));
+    let text =
+        format!("select {} from only {}.{}", columns.join(", "), quote(&schema), quote(&relation.name));
     cairn_analyze::parse(&text)?.pop().ok_or_else(|| Error::internal("a constant statement does not parse"))
 }

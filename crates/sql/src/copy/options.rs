@@ -81,8 +81,10 @@ fn columns(element: &DefElem, what: &str) -> Result<Columns> {
     match element.arg.as_ref().and_then(|node| node.node.as_ref()) {
         Some(NodeEnum::AStar(_)) if what == "force_quote" => Ok(Columns::All),
         Some(NodeEnum::List(list)) => Ok(Columns::Named(crate::nodes::strings(&list.items))),
-        _ => Err(err!(INVALID_PARAMETER_VALUE, "argument to option \"{what}\" must be a list of column names")
-            .at(element.location)),
+        _ => {
+            Err(err!(INVALID_PARAMETER_VALUE, "argument to option \"{what}\" must be a list of column names")
+                .at(element.location))
+        }
     }
 }
 
@@ -93,7 +95,8 @@ impl CopyOptions {
         let mut format = CopyFormat::Text;
         let (mut freeze, mut header) = (false, Header::None);
         let (mut delimiter, mut null, mut quote, mut escape) = (None, None, None, None);
-        let (mut force_quote, mut force_not_null, mut force_null) = (Columns::None, Columns::None, Columns::None);
+        let (mut force_quote, mut force_not_null, mut force_null) =
+            (Columns::None, Columns::None, Columns::None);
         for node in nodes {
             let Some(NodeEnum::DefElem(element)) = &node.node else { continue };
             let name = element.defname.as_str();
@@ -108,8 +111,11 @@ impl CopyOptions {
                         "csv" => CopyFormat::Csv,
                         "binary" => CopyFormat::Binary,
                         other => {
-                            return Err(err!(INVALID_PARAMETER_VALUE, "COPY format \"{other}\" not recognized")
-                                .at(element.location));
+                            return Err(err!(
+                                INVALID_PARAMETER_VALUE,
+                                "COPY format \"{other}\" not recognized"
+                            )
+                            .at(element.location));
                         }
                     }
                 }
@@ -125,8 +131,11 @@ impl CopyOptions {
                 "encoding" => {
                     let encoding = text(element)?;
                     crate::settings::encoding(&encoding).ok_or_else(|| {
-                        err!(INVALID_PARAMETER_VALUE, "argument to option \"encoding\" must be a valid encoding name")
-                            .at(element.location)
+                        err!(
+                            INVALID_PARAMETER_VALUE,
+                            "argument to option \"encoding\" must be a valid encoding name"
+                        )
+                        .at(element.location)
                     })??;
                 }
                 other => {
@@ -137,7 +146,11 @@ impl CopyOptions {
         let binary = format == CopyFormat::Binary;
         let csv = format == CopyFormat::Csv;
         let not_in_binary = |given: bool, what: &str| {
-            if binary && given { Err(err!(SYNTAX_ERROR, "cannot specify {what} in BINARY mode")) } else { Ok(()) }
+            if binary && given {
+                Err(err!(SYNTAX_ERROR, "cannot specify {what} in BINARY mode"))
+            } else {
+                Ok(())
+            }
         };
         not_in_binary(delimiter.is_some(), "DELIMITER")?;
         not_in_binary(null.is_some(), "NULL")?;
@@ -189,12 +202,29 @@ impl CopyOptions {
             return Err(err!(FEATURE_NOT_SUPPORTED, "COPY force null only available using COPY FROM"));
         }
         if null.as_bytes().contains(&delimiter) {
-            return Err(err!(FEATURE_NOT_SUPPORTED, "COPY delimiter must not appear in the NULL specification"));
+            return Err(err!(
+                FEATURE_NOT_SUPPORTED,
+                "COPY delimiter must not appear in the NULL specification"
+            ));
         }
         if csv && null.as_bytes().contains(&quote) {
-            return Err(err!(FEATURE_NOT_SUPPORTED, "CSV quote character must not appear in the NULL specification"));
+            return Err(err!(
+                FEATURE_NOT_SUPPORTED,
+                "CSV quote character must not appear in the NULL specification"
+            ));
         }
-        Ok(CopyOptions { format, freeze, delimiter, null, header, quote, escape, force_quote, force_not_null, force_null })
+        Ok(CopyOptions {
+            format,
+            freeze,
+            delimiter,
+            null,
+            header,
+            quote,
+            escape,
+            force_quote,
+            force_not_null,
+            force_null,
+        })
     }
 }
 
@@ -250,8 +280,14 @@ mod tests {
             ("copy t from stdin (quote '\"')", "COPY quote available only in CSV mode"),
             ("copy t from stdin (format binary, delimiter ',')", "cannot specify DELIMITER in BINARY mode"),
             ("copy t from stdin (nonsense)", "option \"nonsense\" not recognized"),
-            ("copy t to stdout (format csv, force_not_null (a))", "COPY force not null only available using COPY FROM"),
-            ("copy t from stdin (format csv, force_quote (a))", "COPY force quote only available using COPY TO"),
+            (
+                "copy t to stdout (format csv, force_not_null (a))",
+                "COPY force not null only available using COPY FROM",
+            ),
+            (
+                "copy t from stdin (format csv, force_quote (a))",
+                "COPY force quote only available using COPY TO",
+            ),
             ("copy t to stdout (delimiter 'a')", "COPY delimiter cannot be \"a\""),
             ("copy t to stdout (format text, format csv)", "conflicting or redundant options"),
         ] {

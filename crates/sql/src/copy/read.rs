@@ -330,7 +330,8 @@ impl<'a> Reader<'a> {
         if flags >> 16 != 0 {
             return Err(bad("unrecognized critical flags in COPY file header"));
         }
-        let length = self.take::<4>(source)?.ok_or_else(|| bad("invalid COPY file header (missing length)"))?;
+        let length =
+            self.take::<4>(source)?.ok_or_else(|| bad("invalid COPY file header (missing length)"))?;
         let length = usize::try_from(i32::from_be_bytes(length))
             .map_err(|_| bad("invalid COPY file header (missing length)"))?;
         for _ in 0..length {
@@ -398,9 +399,9 @@ fn unescape(rest: &[u8]) -> (u8, usize) {
             if digits == 0 {
                 return (b'x', 1);
             }
-            let value = rest[1..=digits].iter().fold(0u32, |sum, digit| {
-                sum * 16 + char::from(*digit).to_digit(16).unwrap_or(0)
-            });
+            let value = rest[1..=digits]
+                .iter()
+                .fold(0u32, |sum, digit| sum * 16 + char::from(*digit).to_digit(16).unwrap_or(0));
             (value as u8, 1 + digits)
         }
         other => (other, 1),
@@ -428,20 +429,25 @@ mod tests {
     }
 
     /// All rows, the data coming in pieces of `piece` bytes.
-    fn rows(format: CopyFormat, data: &[u8], piece: usize) -> std::result::Result<Vec<Vec<Option<String>>>, String> {
+    fn rows(
+        format: CopyFormat,
+        data: &[u8],
+        piece: usize,
+    ) -> std::result::Result<Vec<Vec<Option<String>>>, String> {
         let options = options(format);
         let mut reader = Reader::new(&options);
         let mut pieces = data.chunks(piece.max(1));
-        let mut source = |buffer: &mut Vec<u8>| {
-            Ok(pieces.next().map(|piece| buffer.extend_from_slice(piece)).is_some())
-        };
+        let mut source =
+            |buffer: &mut Vec<u8>| Ok(pieces.next().map(|piece| buffer.extend_from_slice(piece)).is_some());
         let mut rows = Vec::new();
         let message = |error: Error| error.message().to_owned();
         if format == CopyFormat::Binary {
             reader.binary_header(&mut source).map_err(message)?;
         }
         while reader.next(&mut source).map_err(message)? {
-            let text = |field: &Field| (!field.null).then(|| String::from_utf8_lossy(reader.bytes(field)).into_owned());
+            let text = |field: &Field| {
+                (!field.null).then(|| String::from_utf8_lossy(reader.bytes(field)).into_owned())
+            };
             rows.push(reader.fields().iter().map(text).collect());
         }
         Ok(rows)
@@ -470,7 +476,11 @@ mod tests {
             let data = format!("a\tb{end}c\td{end}\\.{end}ignored");
             for piece in 1..data.len() {
                 let rows = rows(CopyFormat::Text, data.as_bytes(), piece).expect("valid");
-                assert_eq!(rows, [row(&[Some("a"), Some("b")]), row(&[Some("c"), Some("d")])], "{end:?} {piece}");
+                assert_eq!(
+                    rows,
+                    [row(&[Some("a"), Some("b")]), row(&[Some("c"), Some("d")])],
+                    "{end:?} {piece}"
+                );
             }
         }
     }

@@ -117,10 +117,8 @@ fn write_text(text: &str, delimiter: u8, out: &mut Vec<u8>) {
 fn write_csv(text: &str, options: &CopyOptions, force: bool, single: bool, out: &mut Vec<u8>) {
     let special =
         |byte: &u8| *byte == options.delimiter || *byte == options.quote || matches!(byte, b'\n' | b'\r');
-    let quote = force
-        || text == options.null
-        || single && text == "\\."
-        || text.as_bytes().iter().any(special);
+    let quote =
+        force || text == options.null || single && text == "\\." || text.as_bytes().iter().any(special);
     if !quote {
         out.extend_from_slice(text.as_bytes());
         return;

@@ -243,14 +243,15 @@ fn run(
             command.name,
             relation.name
         )),
-        Action::AtEnableRule | Action::AtEnableAlwaysRule | Action::AtEnableReplicaRule | Action::AtDisableRule => {
-            Err(err!(
-                UNDEFINED_OBJECT,
-                "rule \"{}\" for relation \"{}\" does not exist",
-                command.name,
-                relation.name
-            ))
-        }
+        Action::AtEnableRule
+        | Action::AtEnableAlwaysRule
+        | Action::AtEnableReplicaRule
+        | Action::AtDisableRule => Err(err!(
+            UNDEFINED_OBJECT,
+            "rule \"{}\" for relation \"{}\" does not exist",
+            command.name,
+            relation.name
+        )),
         Action::AtAddInherit | Action::AtDropInherit => Err(Error::unsupported("table inheritance is")),
         Action::AtAttachPartition | Action::AtDetachPartition | Action::AtDetachPartitionFinalize => {
             Err(Error::unsupported("table partitioning is"))
@@ -289,8 +290,7 @@ fn add_column(cx: &mut DdlContext<'_>, relation: &Arc<Relation>, command: &Alter
     };
     let oid = relation.oid;
     if relation.columns.iter().any(|column| !column.dropped && *column.name == *node.colname) {
-        let message =
-            format!("column \"{}\" of relation \"{}\" already exists", node.colname, relation.name);
+        let message = format!("column \"{}\" of relation \"{}\" already exists", node.colname, relation.name);
         if command.missing_ok {
             cx.env.notice(
                 err!(DUPLICATE_COLUMN, "{message}, skipping").severity(cairn_types::Severity::Notice),
@@ -401,8 +401,7 @@ fn add_parts(cx: &mut DdlContext<'_>, oid: Oid, definition: &Definition) -> Resu
 fn drop_column(cx: &mut DdlContext<'_>, relation: &Arc<Relation>, command: &AlterTableCmd) -> Result<()> {
     let found = relation.columns.iter().find(|column| !column.dropped && *column.name == *command.name);
     let Some(column) = found else {
-        let message =
-            format!("column \"{}\" of relation \"{}\" does not exist", command.name, relation.name);
+        let message = format!("column \"{}\" of relation \"{}\" does not exist", command.name, relation.name);
         if command.missing_ok {
             cx.notice(format!("{message}, skipping"));
             return Ok(());
@@ -529,15 +528,15 @@ fn add_constraint(
             if node.skip_validation { Ok(()) } else { data::validate(cx, oid) }
         }
         ConstrType::ConstrForeign => {
-            let oid =
-                constraint::add_foreign_key(cx, relation, node, &node.fk_attrs, node.skip_validation)?;
+            let oid = constraint::add_foreign_key(cx, relation, node, &node.fk_attrs, node.skip_validation)?;
             if node.skip_validation { Ok(()) } else { data::validate(cx, oid) }
         }
         ConstrType::ConstrPrimary | ConstrType::ConstrUnique => {
             if !node.indexname.is_empty() {
                 return Err(Error::unsupported("ADD CONSTRAINT ... USING INDEX is"));
             }
-            let mut definition = Definition { indexes: vec![table::key_spec(node)?], ..Definition::default() };
+            let mut definition =
+                Definition { indexes: vec![table::key_spec(node)?], ..Definition::default() };
             table::apply_key_orders(&mut definition, orders);
             let spec = definition.indexes.remove(0);
             add_key(cx, relation, &spec)
@@ -558,7 +557,11 @@ fn add_key(cx: &mut DdlContext<'_>, relation: &Arc<Relation>, spec: &index::Inde
             err!(UNDEFINED_COLUMN, "column \"{}\" named in key does not exist", key.column)
         })?;
         if spec.keys[..at].iter().any(|other| other.column == key.column) {
-            return Err(err!(DUPLICATE_COLUMN, "column \"{}\" appears twice in {what} constraint", key.column));
+            return Err(err!(
+                DUPLICATE_COLUMN,
+                "column \"{}\" appears twice in {what} constraint",
+                key.column
+            ));
         }
     }
     if !spec.primary {
@@ -583,10 +586,7 @@ fn add_key(cx: &mut DdlContext<'_>, relation: &Arc<Relation>, spec: &index::Inde
     data::rewrite(cx, &before, &old, columns)
 }
 
-fn find_constraint<'r>(
-    relation: &'r Relation,
-    name: &str,
-) -> Result<&'r Arc<cairn_catalog::Constraint>> {
+fn find_constraint<'r>(relation: &'r Relation, name: &str) -> Result<&'r Arc<cairn_catalog::Constraint>> {
     relation.constraints.iter().find(|constraint| &*constraint.name == name).ok_or_else(|| {
         err!(UNDEFINED_OBJECT, "constraint \"{name}\" of relation \"{}\" does not exist", relation.name)
     })
@@ -629,7 +629,11 @@ pub fn update_constraint(cx: &mut DdlContext<'_>, oid: Oid, change: impl Fn(&mut
     })
 }
 
-fn alter_constraint(cx: &mut DdlContext<'_>, relation: &Arc<Relation>, command: &AlterTableCmd) -> Result<()> {
+fn alter_constraint(
+    cx: &mut DdlContext<'_>,
+    relation: &Arc<Relation>,
+    command: &AlterTableCmd,
+) -> Result<()> {
     let (name, deferrable, deferred) = match command.def.as_deref().and_then(|node| node.node.as_ref()) {
         Some(NodeEnum::Constraint(node)) => (node.conname.clone(), node.deferrable, node.initdeferred),
         Some(NodeEnum::AtalterConstraint(node)) => {
@@ -662,10 +666,7 @@ fn add_identity(cx: &mut DdlContext<'_>, relation: &Arc<Relation>, command: &Alt
     };
     let place = format!("column \"{}\" of relation \"{}\"", column.name, relation.name);
     if column.identity != Identity::None {
-        return Err(err!(
-            OBJECT_NOT_IN_PREREQUISITE_STATE,
-            "{place} is already an identity column"
-        ));
+        return Err(err!(OBJECT_NOT_IN_PREREQUISITE_STATE, "{place} is already an identity column"));
     }
     if !column.not_null {
         return Err(err!(
@@ -679,11 +680,8 @@ fn add_identity(cx: &mut DdlContext<'_>, relation: &Arc<Relation>, command: &Alt
     let identity = if node.generated_when == "a" { b'a' } else { b'd' };
     let mut spec = super::relation::ColumnSpec::new(column.name.to_string(), column.ty);
     spec.identity = identity;
-    let mut definition = table::Column {
-        spec,
-        default: None::<Default>,
-        identity_options: node.options.clone(),
-    };
+    let mut definition =
+        table::Column { spec, default: None::<Default>, identity_options: node.options.clone() };
     let persistence = index::persistence_code(relation);
     let made = table::make_sequence(cx, relation.namespace, &relation.name, persistence, &mut definition)?;
     cx.change(|writer| {
@@ -714,7 +712,8 @@ fn identity_column(relation: &Relation, name: &str) -> Result<Column> {
 
 fn set_identity(cx: &mut DdlContext<'_>, relation: &Arc<Relation>, command: &AlterTableCmd) -> Result<()> {
     let column = identity_column(relation, &command.name)?;
-    let nodes: Vec<Node> = command.def.as_deref().map_or_else(Vec::new, |node| super::node::list(node).to_vec());
+    let nodes: Vec<Node> =
+        command.def.as_deref().map_or_else(Vec::new, |node| super::node::list(node).to_vec());
     let (kind, rest): (Vec<Node>, Vec<Node>) = nodes.into_iter().partition(
         |node| matches!(&node.node, Some(NodeEnum::DefElem(option)) if option.defname == "generated"),
     );
@@ -811,11 +810,8 @@ fn set_options(cx: &mut DdlContext<'_>, relation: &Arc<Relation>, command: &Alte
 }
 
 fn set_statistics(cx: &mut DdlContext<'_>, relation: &Arc<Relation>, command: &AlterTableCmd) -> Result<()> {
-    let number = if command.name.is_empty() {
-        command.num as i16
-    } else {
-        column_number(relation, &command.name)?
-    };
+    let number =
+        if command.name.is_empty() { command.num as i16 } else { column_number(relation, &command.name)? };
     let target = match command.def.as_deref().and_then(|node| node.node.as_ref()) {
         Some(NodeEnum::Integer(value)) => value.ival.clamp(-1, 10000),
         _ => -1,
@@ -928,7 +924,11 @@ fn cluster_on(cx: &mut DdlContext<'_>, relation: &Arc<Relation>, name: Option<&s
     })
 }
 
-fn replica_identity(cx: &mut DdlContext<'_>, relation: &Arc<Relation>, command: &AlterTableCmd) -> Result<()> {
+fn replica_identity(
+    cx: &mut DdlContext<'_>,
+    relation: &Arc<Relation>,
+    command: &AlterTableCmd,
+) -> Result<()> {
     let Some(NodeEnum::ReplicaIdentityStmt(node)) =
         command.def.as_deref().and_then(|node| node.node.as_ref())
     else {

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use cairn_analyze::query::Expr;
 use cairn_analyze::ExprKind;
+use cairn_analyze::query::Expr;
 use cairn_catalog::columns::*;
 use cairn_catalog::{Relation, RelationKind, RowExt, TypeRef};
 use cairn_exec::TxnResultExt;
@@ -84,7 +84,8 @@ pub fn alter_column_type(
     let mut columns = same_columns(&old);
     columns[at] = NewColumn::Expression(Box::new(value));
     data::rewrite(cx, &before, &old, columns)?;
-    let constraints: Vec<_> = cx.relation(relation.oid)?.constraints.iter().map(|c| (c.oid, c.validated)).collect();
+    let constraints: Vec<_> =
+        cx.relation(relation.oid)?.constraints.iter().map(|c| (c.oid, c.validated)).collect();
     for (oid, validated) in constraints {
         if validated {
             data::validate(cx, oid)?;
@@ -153,8 +154,11 @@ fn conversion(
     let column = &relation.columns[at];
     let using = node.raw_default.as_deref();
     if column.generated && using.is_some() {
-        return Err(err!(INVALID_COLUMN_DEFINITION, "cannot specify USING when altering type of generated column")
-            .detail(format!("Column \"{}\" is a generated column.", column.name)));
+        return Err(err!(
+            INVALID_COLUMN_DEFINITION,
+            "cannot specify USING when altering type of generated column"
+        )
+        .detail(format!("Column \"{}\" is a generated column.", column.name)));
     }
     let source = match using {
         Some(node) => cairn_analyze::analyze_expression_node(
@@ -180,12 +184,8 @@ fn conversion(
             .hint("You might need to add an explicit cast.")
         } else {
             let name = cairn_types::quote::quote_identifier(&column.name);
-            err!(
-                DATATYPE_MISMATCH,
-                "column \"{}\" cannot be cast automatically to type {plain}",
-                column.name
-            )
-            .hint(format!("You might need to specify \"USING {name}::{type_name}\"."))
+            err!(DATATYPE_MISMATCH, "column \"{}\" cannot be cast automatically to type {plain}", column.name)
+                .hint(format!("You might need to specify \"USING {name}::{type_name}\"."))
         }
     })
 }
@@ -277,7 +277,8 @@ fn refresh_texts(cx: &mut DdlContext<'_>, relation: &Relation, texts: Vec<Stored
                                 if !expressions.is_empty() {
                                     row[pg_index::INDEXPRS] = Datum::text(expressions.join(", "));
                                 }
-                                row[pg_index::INDPRED] = predicate.as_deref().map_or(Datum::Null, Datum::text);
+                                row[pg_index::INDPRED] =
+                                    predicate.as_deref().map_or(Datum::Null, Datum::text);
                             },
                         )
                         .sql()?;

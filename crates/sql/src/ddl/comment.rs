@@ -15,10 +15,11 @@ use super::node::{inner, list, range_var, string, strings};
 use super::rows;
 
 pub fn comment(cx: &mut DdlContext<'_>, statement: &protobuf::CommentStmt) -> Result<()> {
-    let object =
-        statement.object.as_deref().ok_or_else(|| Error::internal("a comment without an object"))?;
+    let object = statement.object.as_deref().ok_or_else(|| Error::internal("a comment without an object"))?;
     let text = (!statement.comment.is_empty()).then_some(&*statement.comment);
-    if let ObjectType::ObjectDatabase | ObjectType::ObjectRole | ObjectType::ObjectTablespace = statement.objtype() {
+    if let ObjectType::ObjectDatabase | ObjectType::ObjectRole | ObjectType::ObjectTablespace =
+        statement.objtype()
+    {
         return shared_comment(cx, statement.objtype(), object, text);
     }
     let address = resolve(cx, statement.objtype(), object)?;
@@ -141,9 +142,15 @@ pub fn set(cx: &mut DdlContext<'_>, address: Address, text: Option<&str>) -> Res
     })
 }
 
-fn shared_comment(cx: &mut DdlContext<'_>, kind: ObjectType, object: &Node, text: Option<&str>) -> Result<()> {
+fn shared_comment(
+    cx: &mut DdlContext<'_>,
+    kind: ObjectType,
+    object: &Node,
+    text: Option<&str>,
+) -> Result<()> {
     use pg_shdescription as c;
-    let shared = cx.shared.clone().ok_or_else(|| Error::unsupported("comments on databases and roles are"))?;
+    let shared =
+        cx.shared.clone().ok_or_else(|| Error::unsupported("comments on databases and roles are"))?;
     let name = string(object).map(str::to_owned).or_else(|| match &object.node {
         Some(NodeEnum::RoleSpec(spec)) => Some(spec.rolename.clone()),
         _ => None,

@@ -117,7 +117,14 @@ pub fn add_check(
             [number] if *number > 0 => Some(table.columns[*number as usize - 1].name.clone()),
             _ => None,
         };
-        names::free_constraint_name(&cx.catalog, table.namespace, &table.name, column.as_deref(), "check", &[])
+        names::free_constraint_name(
+            &cx.catalog,
+            table.namespace,
+            &table.name,
+            column.as_deref(),
+            "check",
+            &[],
+        )
     } else {
         check_name(table, &constraint.conname)?;
         constraint.conname.clone()
@@ -161,7 +168,10 @@ fn numbers(table: &Relation, names: &[cairn_types::Text]) -> Result<Vec<i16>> {
         .iter()
         .map(|name| {
             super::alter_table::column_number_or(&table.columns, name, || {
-                err!(UNDEFINED_COLUMN, "column \"{name}\" referenced in foreign key constraint does not exist")
+                err!(
+                    UNDEFINED_COLUMN,
+                    "column \"{name}\" referenced in foreign key constraint does not exist"
+                )
             })
         })
         .collect()
@@ -256,7 +266,9 @@ pub fn add_foreign_key(
         }
         depend::record(writer, address, Address::relation(index), Dependency::Normal)?;
         for relation in [table.oid, referenced.oid] {
-            super::index::update_class(writer, relation, |row| row[pg_class::RELHASTRIGGERS] = Datum::Bool(true))?;
+            super::index::update_class(writer, relation, |row| {
+                row[pg_class::RELHASTRIGGERS] = Datum::Bool(true)
+            })?;
         }
         Ok(())
     })?;
@@ -266,9 +278,15 @@ pub fn add_foreign_key(
 fn check_persistence(table: &Relation, referenced: &Relation) -> Result<()> {
     use cairn_catalog::Persistence::*;
     let message = match (table.persistence, referenced.persistence) {
-        (Permanent, Unlogged | Temporary) => "constraints on permanent tables may reference only permanent tables",
-        (Unlogged, Temporary) => "constraints on unlogged tables may reference only permanent or unlogged tables",
-        (Temporary, Permanent | Unlogged) => "constraints on temporary tables may reference only temporary tables",
+        (Permanent, Unlogged | Temporary) => {
+            "constraints on permanent tables may reference only permanent tables"
+        }
+        (Unlogged, Temporary) => {
+            "constraints on unlogged tables may reference only permanent or unlogged tables"
+        }
+        (Temporary, Permanent | Unlogged) => {
+            "constraints on temporary tables may reference only temporary tables"
+        }
         _ => return Ok(()),
     };
     Err(err!(INVALID_TABLE_DEFINITION, "{message}"))
@@ -297,10 +315,7 @@ fn check_actions(table: &Relation, constraint: &protobuf::Constraint, keys: &[i1
 }
 
 /// The unique index that the reference is to, and its columns in the order in which they were named.
-fn referenced_key(
-    referenced: &Arc<Relation>,
-    constraint: &protobuf::Constraint,
-) -> Result<(Oid, Vec<i16>)> {
+fn referenced_key(referenced: &Arc<Relation>, constraint: &protobuf::Constraint) -> Result<(Oid, Vec<i16>)> {
     let key_columns = |index: &cairn_catalog::Index| -> Option<Vec<i16>> {
         index
             .keys
@@ -396,9 +411,8 @@ fn equality(
         return Ok([found, operators.equal, own]);
     }
     // One that the key's type coerces to without being asked.
-    let polymorphic = catalog
-        .type_by_oid(operators.input_type)
-        .is_some_and(|object| object.kind == TypeKind::Pseudo);
+    let polymorphic =
+        catalog.type_by_oid(operators.input_type).is_some_and(|object| object.kind == TypeKind::Pseudo);
     let coercible = if polymorphic {
         key_type == foreign_type
     } else {
@@ -422,7 +436,8 @@ pub fn violation_query(
     match_full: bool,
     name_of: &dyn Fn(Oid) -> cairn_types::Text,
 ) -> String {
-    let column = |relation: &Relation, number: i16| quote_identifier(&relation.columns[number as usize - 1].name);
+    let column =
+        |relation: &Relation, number: i16| quote_identifier(&relation.columns[number as usize - 1].name);
     let keys: Vec<String> = columns.iter().map(|number| format!("fk.{}", column(table, *number))).collect();
     let matches: Vec<String> = keys
         .iter()

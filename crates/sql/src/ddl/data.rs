@@ -45,9 +45,7 @@ pub fn build_index(cx: &mut DdlContext<'_>, oid: Oid) -> Result<()> {
         .keys
         .iter()
         .map(|key| match &key.key {
-            IndexKeyColumn::Attribute(number) => {
-                quote_identifier(&table.columns[*number as usize - 1].name)
-            }
+            IndexKeyColumn::Attribute(number) => quote_identifier(&table.columns[*number as usize - 1].name),
             IndexKeyColumn::Expression(text) => format!("({text})"),
         })
         .collect();
@@ -140,9 +138,7 @@ pub fn rebuild_index(cx: &mut DdlContext<'_>, oid: Oid) -> Result<()> {
     let old = cx.index(oid)?.storage;
     let new = cx.txn.create_storage().sql()?;
     cx.txn.drop_storage(old).sql()?;
-    cx.change(|writer| {
-        index::update_class(writer, oid, |row| row[pg_class::RELFILENODE] = Datum::Oid(new))
-    })?;
+    cx.change(|writer| index::update_class(writer, oid, |row| row[pg_class::RELFILENODE] = Datum::Oid(new)))?;
     build_index(cx, oid)
 }
 
@@ -282,7 +278,9 @@ pub fn rewrite(
     }
     loader.finish(cx).map_err(|error| {
         let primary = relation.primary_key.as_ref();
-        match primary.filter(|_| error.sqlstate() == sqlstate::UNIQUE_VIOLATION && error.report().detail.is_none()) {
+        match primary
+            .filter(|_| error.sqlstate() == sqlstate::UNIQUE_VIOLATION && error.report().detail.is_none())
+        {
             // The rows can still be asked for as they were.
             Some(primary) => duplicate_error(cx, old_catalog, old, primary).unwrap_or(error),
             None => error,

@@ -55,7 +55,9 @@ pub fn create(cx: &mut DdlContext<'_>, statement: &protobuf::CreatedbStmt) -> Re
     let origin = match (&*template, &info) {
         // The templates are empty until somebody puts something into them.
         ("template0" | "template1", None) => Origin::Empty,
-        (_, None) => return Err(err!(INVALID_CATALOG_NAME, "template database \"{template}\" does not exist")),
+        (_, None) => {
+            return Err(err!(INVALID_CATALOG_NAME, "template database \"{template}\" does not exist"));
+        }
         (_, Some(_)) => Origin::Template(&template),
     };
     let made = cluster.cluster().create_database(name, owner, origin).map_err(|error| match error {
@@ -76,7 +78,10 @@ fn refuse_limit(text: &str) -> Result<()> {
 }
 
 fn check_encoding(name: &str) -> Result<()> {
-    if matches!(name.to_ascii_lowercase().replace(['-', '_'], "").as_str(), "utf8" | "unicode" | "6" | "default") {
+    if matches!(
+        name.to_ascii_lowercase().replace(['-', '_'], "").as_str(),
+        "utf8" | "unicode" | "6" | "default"
+    ) {
         return Ok(());
     }
     Err(Error::unsupported(format!("encoding \"{name}\" is")))

@@ -34,7 +34,8 @@ impl Address {
 
     /// Objects of PostgreSQL itself are never dropped, so nothing is recorded about them; `public` can be.
     fn is_pinned(self) -> bool {
-        self.object < FIRST_USER_OID && !(self.class == pg_namespace::TABLE && self.object == namespaces::PUBLIC)
+        self.object < FIRST_USER_OID
+            && !(self.class == pg_namespace::TABLE && self.object == namespaces::PUBLIC)
     }
 }
 
@@ -134,7 +135,12 @@ pub fn of_query(query: &Query, catalog: &Catalog) -> Vec<Address> {
     distinct(found)
 }
 
-fn collect_query<'q>(query: &'q Query, catalog: &Catalog, outer: &mut Vec<&'q Query>, found: &mut Vec<Address>) {
+fn collect_query<'q>(
+    query: &'q Query,
+    catalog: &Catalog,
+    outer: &mut Vec<&'q Query>,
+    found: &mut Vec<Address>,
+) {
     outer.push(query);
     for entry in &query.range_table {
         match &entry.kind {
@@ -147,15 +153,23 @@ fn collect_query<'q>(query: &'q Query, catalog: &Catalog, outer: &mut Vec<&'q Qu
     for cte in &query.ctes {
         collect_query(&cte.query, catalog, outer, found);
     }
-    cairn_analyze::walk::query_expressions(query, &mut |expr| collect_expression(expr, catalog, outer, found));
+    cairn_analyze::walk::query_expressions(query, &mut |expr| {
+        collect_expression(expr, catalog, outer, found)
+    });
     outer.pop();
 }
 
-fn collect_expression<'q>(expr: &'q Expr, catalog: &Catalog, outer: &mut Vec<&'q Query>, found: &mut Vec<Address>) {
+fn collect_expression<'q>(
+    expr: &'q Expr,
+    catalog: &Catalog,
+    outer: &mut Vec<&'q Query>,
+    found: &mut Vec<Address>,
+) {
     of_node(expr, catalog, found);
     match expr {
         Expr::Var(var) if var.attno > 0 => {
-            let query = outer.len().checked_sub(1 + var.levels_up as usize).and_then(|level| outer.get(level));
+            let query =
+                outer.len().checked_sub(1 + var.levels_up as usize).and_then(|level| outer.get(level));
             let entry = query.and_then(|query| query.range_table.get(var.varno));
             match entry.map(|entry| &entry.kind) {
                 Some(RangeTableKind::Relation { relation, .. }) => {
@@ -178,8 +192,11 @@ fn distinct(mut found: Vec<Address>) -> Vec<Address> {
     found.retain(|address| !address.is_pinned());
     found.sort_unstable();
     found.dedup();
-    let columns: Vec<(Oid, Oid)> =
-        found.iter().filter(|address| address.sub != 0).map(|address| (address.class, address.object)).collect();
+    let columns: Vec<(Oid, Oid)> = found
+        .iter()
+        .filter(|address| address.sub != 0)
+        .map(|address| (address.class, address.object))
+        .collect();
     found.retain(|address| address.sub != 0 || !columns.contains(&(address.class, address.object)));
     found
 }
@@ -215,7 +232,8 @@ pub fn describe(catalog: &Catalog, path: &SearchPath, address: Address) -> Strin
         format!("{kind} {}", relation_name(catalog, path, oid))
     };
     let row = catalog.row_by_oid(address.class, oid);
-    let row_name = |column: usize| row.as_ref().map_or_else(|| oid.to_string(), |row| quote_identifier(row.str(column)));
+    let row_name =
+        |column: usize| row.as_ref().map_or_else(|| oid.to_string(), |row| quote_identifier(row.str(column)));
     match address.class {
         pg_class::TABLE if address.sub != 0 => {
             let name = catalog

@@ -122,7 +122,9 @@ fn relation(
             return Err(names::undefined_schema(&name.schemaname));
         }
         return Err(match kind {
-            RelationKind::Index => err!(UNDEFINED_OBJECT, "index \"{}\" does not exist", names::display(&name)),
+            RelationKind::Index => {
+                err!(UNDEFINED_OBJECT, "index \"{}\" does not exist", names::display(&name))
+            }
             _ => err!(UNDEFINED_TABLE, "{what} \"{}\" does not exist", names::display(&name)),
         });
     };
@@ -311,7 +313,8 @@ fn reorder_tables(
         if constraint.kind != cairn_catalog::ConstraintKind::PrimaryKey {
             continue;
         }
-        let (Some(old), Some(new)) = (before.relation(constraint.table), cx.catalog.relation(constraint.table))
+        let (Some(old), Some(new)) =
+            (before.relation(constraint.table), cx.catalog.relation(constraint.table))
         else {
             continue;
         };
@@ -351,7 +354,8 @@ impl Walk<'_> {
         }
         for dependents in self.dependents.values_mut() {
             // The newest first, as PostgreSQL drops them; the report goes the other way round.
-            dependents.sort_by_key(|(address, ..)| (std::cmp::Reverse(address.object), address.class, address.sub));
+            dependents
+                .sort_by_key(|(address, ..)| (std::cmp::Reverse(address.object), address.class, address.sub));
         }
     }
 
@@ -432,14 +436,15 @@ fn report(cx: &DdlContext<'_>, walk: &Walk<'_>, targets: &[Address], cascade: bo
             lines.iter().map(|(address, _)| format!("drop cascades to {}", describe(*address))).collect();
         cx.env.notice(match dropped.as_slice() {
             [only] => Error::notice(only.clone()),
-            many => {
-                Error::notice(format!("drop cascades to {} other objects", many.len())).detail(many.join("\n"))
-            }
+            many => Error::notice(format!("drop cascades to {} other objects", many.len()))
+                .detail(many.join("\n")),
         });
         return Ok(());
     }
-    let detail: Vec<String> =
-        lines.iter().map(|(address, on)| format!("{} depends on {}", describe(*address), describe(*on))).collect();
+    let detail: Vec<String> = lines
+        .iter()
+        .map(|(address, on)| format!("{} depends on {}", describe(*address), describe(*on)))
+        .collect();
     let error = match targets {
         [only] => err!(
             DEPENDENT_OBJECTS_STILL_EXIST,
@@ -493,7 +498,8 @@ fn forget(writer: &mut CatalogWriter<'_>, address: Address) -> Result<()> {
     };
     writer
         .delete_where(d::TABLE, |row| {
-            same(row, d::CLASSID, d::OBJID, d::OBJSUBID) || same(row, d::REFCLASSID, d::REFOBJID, d::REFOBJSUBID)
+            same(row, d::CLASSID, d::OBJID, d::OBJSUBID)
+                || same(row, d::REFCLASSID, d::REFOBJID, d::REFOBJSUBID)
         })
         .sql()?;
     use pg_description as c;

@@ -104,7 +104,8 @@ fn positive(option: &protobuf::DefElem, what: &str) -> Result<f32> {
 
 fn read_setting(option: &protobuf::DefElem, settings: &mut Vec<Setting>) -> Result<()> {
     use protobuf::VariableSetKind as Kind;
-    let Some(NodeEnum::VariableSetStmt(set)) = option.arg.as_deref().and_then(|node| node.node.as_ref()) else {
+    let Some(NodeEnum::VariableSetStmt(set)) = option.arg.as_deref().and_then(|node| node.node.as_ref())
+    else {
         return Ok(());
     };
     match set.kind() {
@@ -209,12 +210,18 @@ fn read_parameters(cx: &DdlContext<'_>, nodes: &[Node], procedure: bool) -> Resu
                 known == name && (output == other_output || mode == b'b' || *other == b'b')
             });
             if clash {
-                return Err(err!(INVALID_FUNCTION_DEFINITION, "parameter name \"{name}\" used more than once"));
+                return Err(err!(
+                    INVALID_FUNCTION_DEFINITION,
+                    "parameter name \"{name}\" used more than once"
+                ));
             }
         }
         if let Some(default) = boxed(&parameter.defexpr) {
             if !input {
-                return Err(err!(INVALID_FUNCTION_DEFINITION, "only input parameters can have default values"));
+                return Err(err!(
+                    INVALID_FUNCTION_DEFINITION,
+                    "only input parameters can have default values"
+                ));
             }
             let ty = text::type_ref(&cx.catalog, oid, -1);
             let expr = cairn_analyze::analyze_column_expression(
@@ -287,9 +294,7 @@ fn return_type(
             Ok((oid, name.setof))
         }
         (None, Some(implied)) => Ok((implied, false)),
-        (None, None) => {
-            Err(err!(INVALID_FUNCTION_DEFINITION, "function result type must be specified"))
-        }
+        (None, None) => Err(err!(INVALID_FUNCTION_DEFINITION, "function result type must be specified")),
     }
 }
 
@@ -301,9 +306,10 @@ pub fn create(cx: &mut DdlContext<'_>, statement: &protobuf::CreateFunctionStmt)
     if statement.sql_body.is_some() {
         return Err(Error::unsupported("SQL-standard function bodies (RETURN, BEGIN ATOMIC) are"));
     }
-    let body = read.body.as_deref().ok_or_else(|| {
-        err!(INVALID_FUNCTION_DEFINITION, "no function body specified")
-    })?;
+    let body = read
+        .body
+        .as_deref()
+        .ok_or_else(|| err!(INVALID_FUNCTION_DEFINITION, "no function body specified"))?;
     let language =
         read.language.as_deref().ok_or_else(|| err!(INVALID_FUNCTION_DEFINITION, "no language specified"))?;
     let language = language.to_ascii_lowercase();
@@ -313,10 +319,7 @@ pub fn create(cx: &mut DdlContext<'_>, statement: &protobuf::CreateFunctionStmt)
         None => return Err(err!(UNDEFINED_OBJECT, "language \"{language}\" does not exist")),
     };
     let [source] = body else {
-        return Err(err!(
-            INVALID_FUNCTION_DEFINITION,
-            "only one AS item needed for language \"{language}\""
-        ));
+        return Err(err!(INVALID_FUNCTION_DEFINITION, "only one AS item needed for language \"{language}\""));
     };
     let parameters = read_parameters(cx, &statement.parameters, statement.is_procedure)?;
     let (result, returns_set) = return_type(cx, statement, &parameters)?;
@@ -398,7 +401,12 @@ pub fn create(cx: &mut DdlContext<'_>, statement: &protobuf::CreateFunctionStmt)
 }
 
 /// SQL and plpgsql functions take and return real types, polymorphic ones, and a few pseudo-types.
-fn check_pseudo_types(cx: &DdlContext<'_>, language: &str, parameters: &Parameters, result: Oid) -> Result<()> {
+fn check_pseudo_types(
+    cx: &DdlContext<'_>,
+    language: &str,
+    parameters: &Parameters,
+    result: Oid,
+) -> Result<()> {
     let language_name = if language == "sql" { "SQL" } else { "PL/pgSQL" };
     let is_pseudo =
         |oid: Oid| cx.catalog.type_by_oid(oid).is_some_and(|object| object.kind == TypeKind::Pseudo);
@@ -457,16 +465,14 @@ fn check_replacement(
 ) -> Result<()> {
     let name = &existing.name;
     if !statement.replace {
-        return Err(err!(
-            DUPLICATE_FUNCTION,
-            "function \"{name}\" already exists with same argument types"
-        ));
+        return Err(err!(DUPLICATE_FUNCTION, "function \"{name}\" already exists with same argument types"));
     }
     let is_procedure = existing.kind == ProcKind::Procedure;
     let what = if is_procedure { "procedure" } else { "function" };
     if is_procedure != statement.is_procedure {
-        return Err(err!(WRONG_OBJECT_TYPE, "cannot change routine kind")
-            .detail(format!("\"{name}\" is a {what}.")));
+        return Err(
+            err!(WRONG_OBJECT_TYPE, "cannot change routine kind").detail(format!("\"{name}\" is a {what}."))
+        );
     }
     let signature = depend::proc_signature(&cx.catalog, &cx.search_path, existing.oid);
     let hint = format!("Use DROP {} {signature} first.", what.to_uppercase());
@@ -485,7 +491,9 @@ fn check_replacement(
             .filter(|(_, mode)| {
                 matches!(
                     mode,
-                    cairn_catalog::ArgMode::Out | cairn_catalog::ArgMode::InOut | cairn_catalog::ArgMode::Table
+                    cairn_catalog::ArgMode::Out
+                        | cairn_catalog::ArgMode::InOut
+                        | cairn_catalog::ArgMode::Table
                 )
             })
             .map(|(at, _)| {
@@ -521,11 +529,8 @@ fn check_replacement(
     for (position, (_, old)) in old_names.enumerate() {
         let new = new_names.get(position).copied().unwrap_or("");
         if !old.is_empty() && **old != *new {
-            return Err(err!(
-                INVALID_FUNCTION_DEFINITION,
-                "cannot change name of input parameter \"{old}\""
-            )
-            .hint(hint));
+            return Err(err!(INVALID_FUNCTION_DEFINITION, "cannot change name of input parameter \"{old}\"")
+                .hint(hint));
         }
     }
     if existing.arg_defaults.len() > parameters.defaults.len() {
@@ -570,11 +575,18 @@ pub fn alter(cx: &mut DdlContext<'_>, statement: &protobuf::AlterFunctionStmt) -
     let proc = find(cx, signature, statement.objtype(), false)?
         .ok_or_else(|| Error::internal("a function that is not there"))?;
     if proc.oid < cairn_types::oid::FIRST_USER_OID {
-        return Err(err!(INSUFFICIENT_PRIVILEGE, "permission denied: \"{}\" is a system function", proc.name));
+        return Err(err!(
+            INSUFFICIENT_PRIVILEGE,
+            "permission denied: \"{}\" is a system function",
+            proc.name
+        ));
     }
     let read = read_options(&statement.actions)?;
     if read.rows.is_some() && !proc.returns_set {
-        return Err(err!(INVALID_PARAMETER_VALUE, "ROWS is not applicable when function does not return a set"));
+        return Err(err!(
+            INVALID_PARAMETER_VALUE,
+            "ROWS is not applicable when function does not return a set"
+        ));
     }
     cx.change(|writer| {
         writer
@@ -659,10 +671,12 @@ pub fn find(
             Err(error) => return Err(error),
         }
     }
-    let list = args.iter().map(|oid| cx.catalog.type_name(*oid, &cx.search_path)).collect::<Vec<_>>().join(", ");
+    let list =
+        args.iter().map(|oid| cx.catalog.type_name(*oid, &cx.search_path)).collect::<Vec<_>>().join(", ");
     let full = |proc: &Proc| -> bool {
         // DROP PROCEDURE may list OUT parameters as well.
-        proc.arg_types == args || (kind != ObjectType::ObjectFunction && proc.all_arg_types == args && !args.is_empty())
+        proc.arg_types == args
+            || (kind != ObjectType::ObjectFunction && proc.all_arg_types == args && !args.is_empty())
     };
     let found = namespaces.iter().flat_map(|namespace| visible(*namespace)).find(|proc| full(proc));
     match found {

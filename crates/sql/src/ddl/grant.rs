@@ -174,8 +174,7 @@ fn letters(statement: &protobuf::GrantStmt, kind: &Kind) -> Result<Vec<char>> {
         }
         let word = privilege.priv_name.to_ascii_lowercase();
         let letter = WORDS.iter().find(|(known, _)| *known == word).map(|(_, letter)| *letter);
-        let letter =
-            letter.ok_or_else(|| err!(SYNTAX_ERROR, "unrecognized privilege type \"{word}\""))?;
+        let letter = letter.ok_or_else(|| err!(SYNTAX_ERROR, "unrecognized privilege type \"{word}\""))?;
         if !kind.all.contains(letter) {
             return Err(err!(
                 INVALID_GRANT_OPERATION,
@@ -272,7 +271,9 @@ fn all_in_schema(
                 relation.namespace == namespace
                     && match relation.kind {
                         RelationKind::Sequence => sequences,
-                        RelationKind::Table | RelationKind::View | RelationKind::MaterializedView => !sequences,
+                        RelationKind::Table | RelationKind::View | RelationKind::MaterializedView => {
+                            !sequences
+                        }
                         _ => false,
                     }
             });
@@ -304,10 +305,8 @@ fn change(
     grantees: &[Option<Text>],
     letters: &[char],
 ) -> Result<()> {
-    let row = cx
-        .catalog
-        .row_by_oid(kind.catalog, oid)
-        .ok_or_else(|| Error::internal("an object without a row"))?;
+    let row =
+        cx.catalog.row_by_oid(kind.catalog, oid).ok_or_else(|| Error::internal("an object without a row"))?;
     let owner = cx.role_name(row.oid(kind.owner_column)).unwrap_or_else(|| Text::from("postgres"));
     let mut items: Vec<Item> = match row.datum(kind.acl_column) {
         Datum::Array(_) => row.texts(kind.acl_column).iter().filter_map(|text| Item::parse(text)).collect(),

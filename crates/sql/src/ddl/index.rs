@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use cairn_analyze::query::Expr;
 use cairn_analyze::parse::KeyOrder;
+use cairn_analyze::query::Expr;
 use cairn_analyze::{ExprKind, expr_type};
 use cairn_catalog::columns::*;
 use cairn_catalog::system_table::{INDOPTION_DESC, INDOPTION_HASH, INDOPTION_NULLS_FIRST};
@@ -66,11 +66,7 @@ struct Key {
     option: i16,
 }
 
-pub fn create(
-    cx: &mut DdlContext<'_>,
-    statement: &protobuf::IndexStmt,
-    orders: &[KeyOrder],
-) -> Result<()> {
+pub fn create(cx: &mut DdlContext<'_>, statement: &protobuf::IndexStmt, orders: &[KeyOrder]) -> Result<()> {
     let name = super::node::required(&statement.relation)?;
     let table = names::open(cx, name, TableLockMode::Share)?;
     if !matches!(table.kind, RelationKind::Table | RelationKind::MaterializedView) {
@@ -160,7 +156,10 @@ fn check_method(cx: &DdlContext<'_>, method: &str, spec: &mut IndexSpec) -> Resu
         "" | "btree" => Ok(()),
         "hash" => {
             if spec.unique {
-                return Err(err!(FEATURE_NOT_SUPPORTED, "access method \"hash\" does not support unique indexes"));
+                return Err(err!(
+                    FEATURE_NOT_SUPPORTED,
+                    "access method \"hash\" does not support unique indexes"
+                ));
             }
             if spec.keys.len() > 1 {
                 return Err(err!(
@@ -182,7 +181,8 @@ fn check_method(cx: &DdlContext<'_>, method: &str, spec: &mut IndexSpec) -> Resu
 
 fn analyze_key(cx: &DdlContext<'_>, table: &Arc<Relation>, key: &KeySpec) -> Result<Key> {
     let (attribute, expression, name, mut ty) = if key.column.is_empty() {
-        let node = key.expression.as_deref().ok_or_else(|| Error::internal("an index column without expression"))?;
+        let node =
+            key.expression.as_deref().ok_or_else(|| Error::internal("an index column without expression"))?;
         let expr = cairn_analyze::analyze_expression_node(
             node,
             Some(table),
@@ -216,7 +216,9 @@ fn analyze_key(cx: &DdlContext<'_>, table: &Arc<Relation>, key: &KeySpec) -> Res
         ty.collation = cx
             .catalog
             .collation_by_name(&collation)
-            .ok_or_else(|| err!(UNDEFINED_OBJECT, "collation \"{collation}\" for encoding \"UTF8\" does not exist"))?
+            .ok_or_else(|| {
+                err!(UNDEFINED_OBJECT, "collation \"{collation}\" for encoding \"UTF8\" does not exist")
+            })?
             .oid;
     }
     let opclass = opclass(cx, key, ty.oid)?;
@@ -252,7 +254,10 @@ fn opclass(cx: &DdlContext<'_>, key: &KeySpec, type_oid: Oid) -> Result<Oid> {
         err!(UNDEFINED_OBJECT, "operator class \"{name}\" does not exist for access method \"btree\"")
     })?;
     if !cx.catalog.is_binary_coercible(type_oid, class.input_type) {
-        return Err(err!(DATATYPE_MISMATCH, "operator class \"{name}\" does not accept data type {type_name}"));
+        return Err(err!(
+            DATATYPE_MISMATCH,
+            "operator class \"{name}\" does not accept data type {type_name}"
+        ));
     }
     let same_order = default.is_some_and(|default| default.family == class.family)
         // Under C.UTF-8 these order as the default classes do.
@@ -284,7 +289,9 @@ fn expression_name(node: &Node) -> String {
         }
         Some(NodeEnum::CoalesceExpr(_)) => "coalesce".to_owned(),
         Some(NodeEnum::CaseExpr(_)) => "case".to_owned(),
-        Some(NodeEnum::CollateClause(clause)) => clause.arg.as_deref().map_or("expr".to_owned(), expression_name),
+        Some(NodeEnum::CollateClause(clause)) => {
+            clause.arg.as_deref().map_or("expr".to_owned(), expression_name)
+        }
         _ => "expr".to_owned(),
     }
 }
@@ -358,11 +365,25 @@ pub fn define(cx: &mut DdlContext<'_>, table: &Arc<Relation>, spec: &IndexSpec) 
     let name = if spec.name.is_empty() {
         let joined = joined_names(&column_names);
         match (spec.primary, spec.constraint) {
-            (true, _) => names::free_relation_name(&cx.catalog, table.namespace, &table.name, None, "pkey", true),
-            (_, Some(_)) => {
-                names::free_relation_name(&cx.catalog, table.namespace, &table.name, Some(&joined), "key", true)
+            (true, _) => {
+                names::free_relation_name(&cx.catalog, table.namespace, &table.name, None, "pkey", true)
             }
-            _ => names::free_relation_name(&cx.catalog, table.namespace, &table.name, Some(&joined), "idx", false),
+            (_, Some(_)) => names::free_relation_name(
+                &cx.catalog,
+                table.namespace,
+                &table.name,
+                Some(&joined),
+                "key",
+                true,
+            ),
+            _ => names::free_relation_name(
+                &cx.catalog,
+                table.namespace,
+                &table.name,
+                Some(&joined),
+                "idx",
+                false,
+            ),
         }
     } else {
         spec.name.clone()
@@ -371,7 +392,17 @@ pub fn define(cx: &mut DdlContext<'_>, table: &Arc<Relation>, spec: &IndexSpec) 
     if keys.iter().any(|key| key.option & INDOPTION_HASH != 0) && !spec.primary {
         tracing::debug!(index = %name, "hash index is kept in order");
     }
-    write(cx, table, spec, &name, &keys, &include, &column_names, predicate.as_ref(), predicate_text.as_deref())
+    write(
+        cx,
+        table,
+        spec,
+        &name,
+        &keys,
+        &include,
+        &column_names,
+        predicate.as_ref(),
+        predicate_text.as_deref(),
+    )
 }
 
 #[expect(clippy::too_many_arguments, reason = "one call site; the parts of one index")]
@@ -495,11 +526,17 @@ fn mark_has_index(writer: &mut CatalogWriter<'_>, table: Oid) -> Result<()> {
 }
 
 /// Changes a relation's pg_class row.
-pub fn update_class(writer: &mut CatalogWriter<'_>, oid: Oid, change: impl Fn(&mut Vec<Datum>)) -> Result<()> {
+pub fn update_class(
+    writer: &mut CatalogWriter<'_>,
+    oid: Oid,
+    change: impl Fn(&mut Vec<Datum>),
+) -> Result<()> {
     use cairn_catalog::RowExt;
-    cairn_exec::TxnResultExt::sql(
-        writer.update_where(pg_class::TABLE, |row| row.oid(pg_class::OID) == oid, change),
-    )?;
+    cairn_exec::TxnResultExt::sql(writer.update_where(
+        pg_class::TABLE,
+        |row| row.oid(pg_class::OID) == oid,
+        change,
+    ))?;
     Ok(())
 }
 
@@ -527,7 +564,11 @@ pub fn reindex(cx: &mut DdlContext<'_>, statement: &protobuf::ReindexStmt) -> Re
             let name = super::node::required(&statement.relation)?;
             let table = names::open(cx, name, TableLockMode::Share)?;
             if !matches!(table.kind, RelationKind::Table | RelationKind::MaterializedView) {
-                return Err(err!(WRONG_OBJECT_TYPE, "\"{}\" is not a table or materialized view", table.name));
+                return Err(err!(
+                    WRONG_OBJECT_TYPE,
+                    "\"{}\" is not a table or materialized view",
+                    table.name
+                ));
             }
             if table.indexes.is_empty() {
                 cx.notice(format!("table \"{}\" has no indexes to reindex", table.name));

@@ -30,7 +30,11 @@ pub fn kind_name(kind: RelationKind) -> &'static str {
 
 /// `schema.name` if a schema was written, else `name`.
 pub fn display(name: &RangeVar) -> String {
-    if name.schemaname.is_empty() { name.relname.clone() } else { format!("{}.{}", name.schemaname, name.relname) }
+    if name.schemaname.is_empty() {
+        name.relname.clone()
+    } else {
+        format!("{}.{}", name.schemaname, name.relname)
+    }
 }
 
 pub fn undefined(name: &RangeVar) -> Error {
@@ -78,7 +82,8 @@ pub fn open(cx: &mut DdlContext<'_>, name: &RangeVar, mode: TableLockMode) -> Re
     match open_optional(cx, name, mode)? {
         Some(relation) => Ok(relation),
         None => {
-            if !name.schemaname.is_empty() && cx.catalog.resolve_namespace(&cx.search_path, &name.schemaname).is_none()
+            if !name.schemaname.is_empty()
+                && cx.catalog.resolve_namespace(&cx.search_path, &name.schemaname).is_none()
             {
                 return Err(undefined_schema(&name.schemaname));
             }
@@ -98,7 +103,11 @@ pub fn namespace(cx: &DdlContext<'_>, name: &str) -> Result<Oid> {
 /// Refuses changes of objects that come with Cairn.
 pub fn check_not_system(relation: &Relation) -> Result<()> {
     if relation.oid < cairn_types::oid::FIRST_USER_OID {
-        return Err(err!(INSUFFICIENT_PRIVILEGE, "permission denied: \"{}\" is a system catalog", relation.name));
+        return Err(err!(
+            INSUFFICIENT_PRIVILEGE,
+            "permission denied: \"{}\" is a system catalog",
+            relation.name
+        ));
     }
     Ok(())
 }
@@ -118,10 +127,9 @@ pub fn creation_namespace(cx: &mut DdlContext<'_>, name: &RangeVar) -> Result<Oi
     }
     let namespace = match &*name.schemaname {
         "pg_temp" => return temporary_namespace(cx),
-        "" => cx
-            .search_path
-            .creation
-            .ok_or_else(|| err!(INVALID_SCHEMA_NAME, "no schema has been selected to create in").at(name.location))?,
+        "" => cx.search_path.creation.ok_or_else(|| {
+            err!(INVALID_SCHEMA_NAME, "no schema has been selected to create in").at(name.location)
+        })?,
         schema => namespace(cx, schema).map_err(|error| error.at(name.location))?,
     };
     check_creatable(cx, namespace, "schema")?;

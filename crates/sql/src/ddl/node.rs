@@ -102,10 +102,10 @@ pub fn option_bool(option: &protobuf::DefElem) -> Result<bool> {
 }
 
 pub fn option_int(option: &protobuf::DefElem) -> Result<i64> {
-    let text = option_text(option)?.ok_or_else(|| err!(SYNTAX_ERROR, "{} requires a numeric value", option.defname))?;
-    text.parse().map_err(|_| {
-        err!(INVALID_TEXT_REPRESENTATION, "invalid input syntax for type bigint: \"{text}\"")
-    })
+    let text = option_text(option)?
+        .ok_or_else(|| err!(SYNTAX_ERROR, "{} requires a numeric value", option.defname))?;
+    text.parse()
+        .map_err(|_| err!(INVALID_TEXT_REPRESENTATION, "invalid input syntax for type bigint: \"{text}\""))
 }
 
 /// DefElems of a list of options.
@@ -121,7 +121,9 @@ pub fn role(cx: &DdlContext<'_>, spec: &RoleSpec) -> Result<u32> {
     match spec.roletype() {
         RoleSpecType::RolespecCurrentRole | RoleSpecType::RolespecCurrentUser => Ok(cx.user),
         RoleSpecType::RolespecSessionUser => cx.role(&cx.env.session_user()),
-        RoleSpecType::RolespecPublic => Err(err!(RESERVED_NAME, "role name \"public\" is reserved").at(spec.location)),
+        RoleSpecType::RolespecPublic => {
+            Err(err!(RESERVED_NAME, "role name \"public\" is reserved").at(spec.location))
+        }
         _ => cx.role(&spec.rolename),
     }
 }

@@ -61,7 +61,9 @@ pub fn check_columns(cx: &DdlContext<'_>, kind: RelationKind, columns: &[ColumnS
         return Err(err!(TOO_MANY_COLUMNS, "tables can have at most 1600 columns"));
     }
     for (at, column) in columns.iter().enumerate() {
-        if SYSTEM_COLUMNS.contains(&&*column.name) && !matches!(kind, RelationKind::View | RelationKind::CompositeType) {
+        if SYSTEM_COLUMNS.contains(&&*column.name)
+            && !matches!(kind, RelationKind::View | RelationKind::CompositeType)
+        {
             return Err(err!(
                 DUPLICATE_COLUMN,
                 "column name \"{}\" conflicts with a system column name",
@@ -144,7 +146,12 @@ pub fn create(cx: &mut DdlContext<'_>, spec: &RelationSpec<'_>) -> Result<Oid> {
             } else {
                 depend::record(writer, row_address, this, Dependency::Internal)?;
             }
-            depend::record(writer, Address::new(pg_type::TABLE, array_type), row_address, Dependency::Internal)?;
+            depend::record(
+                writer,
+                Address::new(pg_type::TABLE, array_type),
+                row_address,
+                Dependency::Internal,
+            )?;
         }
         Ok(())
     })?;
@@ -179,14 +186,18 @@ pub fn put_column(
 
 /// Whether a name can be given to a new relation; locks it. `Ok(false)`: taken, and `if_not_exists` was said (the
 /// notice is out).
-pub fn check_name_is_free(cx: &mut DdlContext<'_>, namespace: Oid, name: &str, if_not_exists: bool) -> Result<bool> {
+pub fn check_name_is_free(
+    cx: &mut DdlContext<'_>,
+    namespace: Oid,
+    name: &str,
+    if_not_exists: bool,
+) -> Result<bool> {
     cx.lock_name(pg_class::TABLE, namespace, name)?;
     if cx.catalog.relation_by_name(namespace, name).is_some() {
         let message = format!("relation \"{name}\" already exists");
         if if_not_exists {
-            cx.env.notice(
-                err!(DUPLICATE_TABLE, "{message}, skipping").severity(cairn_types::Severity::Notice),
-            );
+            cx.env
+                .notice(err!(DUPLICATE_TABLE, "{message}, skipping").severity(cairn_types::Severity::Notice));
             return Ok(false);
         }
         return Err(err!(DUPLICATE_TABLE, "{message}"));

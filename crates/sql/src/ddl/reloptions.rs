@@ -105,14 +105,22 @@ fn check(name: &str, value: &str, kind: &Kind) -> Result<()> {
             }
         }
         Kind::Bool => {
-            if !matches!(value.to_ascii_lowercase().as_str(), "true" | "false" | "on" | "off" | "yes" | "no" | "1" | "0")
-            {
-                return Err(err!(INVALID_PARAMETER_VALUE, "invalid value for boolean option \"{name}\": {value}"));
+            if !matches!(
+                value.to_ascii_lowercase().as_str(),
+                "true" | "false" | "on" | "off" | "yes" | "no" | "1" | "0"
+            ) {
+                return Err(err!(
+                    INVALID_PARAMETER_VALUE,
+                    "invalid value for boolean option \"{name}\": {value}"
+                ));
             }
         }
         Kind::Word(words) => {
             if !words.contains(&value.to_ascii_lowercase().as_str()) {
-                return Err(err!(INVALID_PARAMETER_VALUE, "invalid value for enum option \"{name}\": {value}"));
+                return Err(err!(
+                    INVALID_PARAMETER_VALUE,
+                    "invalid value for enum option \"{name}\": {value}"
+                ));
             }
         }
     }

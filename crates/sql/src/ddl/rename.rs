@@ -91,7 +91,9 @@ fn check_word(relation: &Relation, kind: ObjectType) -> Result<()> {
 }
 
 fn rename_relation(cx: &mut DdlContext<'_>, statement: &protobuf::RenameStmt, new_name: &str) -> Result<()> {
-    let Some(relation) = find(cx, required(&statement.relation)?, statement.missing_ok)? else { return Ok(()) };
+    let Some(relation) = find(cx, required(&statement.relation)?, statement.missing_ok)? else {
+        return Ok(());
+    };
     if statement.rename_type() != ObjectType::ObjectIndex || relation.kind == RelationKind::Sequence {
         check_word(&relation, statement.rename_type())?;
     }
@@ -134,7 +136,9 @@ fn set_type_name(writer: &mut cairn_catalog::CatalogWriter<'_>, oid: Oid, name: 
 }
 
 fn rename_column(cx: &mut DdlContext<'_>, statement: &protobuf::RenameStmt, new_name: &str) -> Result<()> {
-    let Some(relation) = find(cx, required(&statement.relation)?, statement.missing_ok)? else { return Ok(()) };
+    let Some(relation) = find(cx, required(&statement.relation)?, statement.missing_ok)? else {
+        return Ok(());
+    };
     check_word(&relation, statement.relation_type())?;
     if matches!(relation.kind, RelationKind::Sequence) {
         return Err(err!(WRONG_OBJECT_TYPE, "cannot rename columns of relation \"{}\"", relation.name)
@@ -194,8 +198,14 @@ fn index_column(cx: &DdlContext<'_>, relation: &Relation, name: &str) -> Result<
         .ok_or_else(|| err!(UNDEFINED_COLUMN, "column \"{name}\" does not exist"))
 }
 
-fn rename_constraint(cx: &mut DdlContext<'_>, statement: &protobuf::RenameStmt, new_name: &str) -> Result<()> {
-    let Some(relation) = find(cx, required(&statement.relation)?, statement.missing_ok)? else { return Ok(()) };
+fn rename_constraint(
+    cx: &mut DdlContext<'_>,
+    statement: &protobuf::RenameStmt,
+    new_name: &str,
+) -> Result<()> {
+    let Some(relation) = find(cx, required(&statement.relation)?, statement.missing_ok)? else {
+        return Ok(());
+    };
     let old = &*statement.subname;
     let found = relation.constraints.iter().find(|constraint| &*constraint.name == old).ok_or_else(|| {
         err!(UNDEFINED_OBJECT, "constraint \"{old}\" for table \"{}\" does not exist", relation.name)
@@ -388,13 +398,8 @@ fn check_movable(relation: &Relation) -> Result<()> {
         RelationKind::CompositeType => "Use ALTER TYPE instead.",
         _ => return Ok(()),
     };
-    Err(err!(
-        WRONG_OBJECT_TYPE,
-        "cannot change schema of {} \"{}\"",
-        kind_name(relation.kind),
-        relation.name
-    )
-    .hint(hint))
+    Err(err!(WRONG_OBJECT_TYPE, "cannot change schema of {} \"{}\"", kind_name(relation.kind), relation.name)
+        .hint(hint))
 }
 
 fn move_dependency(cx: &mut DdlContext<'_>, object: Address, from: Oid, to: Oid) -> Result<()> {
@@ -426,10 +431,7 @@ fn move_relation(cx: &mut DdlContext<'_>, relation: &Arc<Relation>, namespace: O
         }) {
             let table = cx.relation(owner.oid(pg_depend::REFOBJID))?;
             return Err(err!(FEATURE_NOT_SUPPORTED, "cannot move an owned sequence into another schema")
-                .detail(format!(
-                    "Sequence \"{}\" is linked to table \"{}\".",
-                    relation.name, table.name
-                )));
+                .detail(format!("Sequence \"{}\" is linked to table \"{}\".", relation.name, table.name)));
         }
     }
     let mut moved: Vec<Oid> = vec![relation.oid];
@@ -597,7 +599,10 @@ struct Stored {
 
 enum Meaning {
     /// Expressions over the columns of a relation (0: of none); several are joined.
-    Expressions { relation: Oid, expressions: Vec<Expr> },
+    Expressions {
+        relation: Oid,
+        expressions: Vec<Expr>,
+    },
     Query(Box<Query>),
 }
 
@@ -652,21 +657,23 @@ fn read_texts(cx: &DdlContext<'_>, before: &Arc<Catalog>, name: &str) -> Result<
             .map(|text| text::read_expression(text, relation, before, cx.env))
             .collect()
     };
-    let mut add = |catalog, key_column, column, row: &[Datum], relation: Option<&Arc<Relation>>| -> Result<()> {
-        let text = row.str(column);
-        if text.contains(name) {
-            let expressions = over(text, relation)?;
-            let relation = relation.map_or(0, |relation| relation.oid);
-            let meaning = Meaning::Expressions { relation, expressions };
-            let (oid, old) = (row.oid(key_column), text.to_owned());
-            found.push(Stored { catalog, key_column, oid, column, old, meaning });
-        }
-        Ok(())
-    };
+    let mut add =
+        |catalog, key_column, column, row: &[Datum], relation: Option<&Arc<Relation>>| -> Result<()> {
+            let text = row.str(column);
+            if text.contains(name) {
+                let expressions = over(text, relation)?;
+                let relation = relation.map_or(0, |relation| relation.oid);
+                let meaning = Meaning::Expressions { relation, expressions };
+                let (oid, old) = (row.oid(key_column), text.to_owned());
+                found.push(Stored { catalog, key_column, oid, column, old, meaning });
+            }
+            Ok(())
+        };
     for row in before.user_rows(pg_attrdef::TABLE) {
         let relation = before.relation(row.oid(pg_attrdef::ADRELID));
         let at = (row.int(pg_attrdef::ADNUM) as usize).wrapping_sub(1);
-        let generated = relation.and_then(|relation| relation.columns.get(at)).is_some_and(|column| column.generated);
+        let generated =
+            relation.and_then(|relation| relation.columns.get(at)).is_some_and(|column| column.generated);
         add(pg_attrdef::TABLE, pg_attrdef::OID, pg_attrdef::ADBIN, row, relation.filter(|_| generated))?;
     }
     for row in before.user_rows(pg_constraint::TABLE) {
@@ -729,4 +736,3 @@ fn replace_relations(query: &mut Query, catalog: &Catalog) {
         });
     });
 }
-

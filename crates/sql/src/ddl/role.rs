@@ -23,8 +23,7 @@ fn check_may_change(cx: &DdlContext<'_>, shared: &ClusterCatalog, what: &str) ->
     let rows = shared.rows(pg_authid::TABLE);
     let own = rows.iter().find(|row| row.oid(pg_authid::OID) == cx.user);
     // Whoever came in without a row of their own (trusted from this machine) is a superuser.
-    let may = own
-        .is_none_or(|row| row.bool(pg_authid::ROLSUPER) || row.bool(pg_authid::ROLCREATEROLE));
+    let may = own.is_none_or(|row| row.bool(pg_authid::ROLSUPER) || row.bool(pg_authid::ROLCREATEROLE));
     if may { Ok(()) } else { Err(err!(INSUFFICIENT_PRIVILEGE, "permission denied to {what} role")) }
 }
 
@@ -72,12 +71,7 @@ fn apply(cx: &DdlContext<'_>, row: &mut [Datum], nodes: &[Node]) -> Result<()> {
             }
             "validUntil" => {
                 let text = option_text(option)?.unwrap_or_default();
-                let time = cairn_types::io::input(
-                    &text,
-                    cairn_types::types::TIMESTAMPTZ,
-                    -1,
-                    cx.env,
-                )?;
+                let time = cairn_types::io::input(&text, cairn_types::types::TIMESTAMPTZ, -1, cx.env)?;
                 row[c::ROLVALIDUNTIL] = time;
             }
             "sysid" => cx.notice("SYSID can no longer be specified"),
@@ -269,9 +263,10 @@ fn check_owns_nothing(cx: &DdlContext<'_>, shared: &ClusterCatalog, oid: Oid, na
 // Membership.
 
 fn member_row(shared: &ClusterCatalog, role: Oid, member: Oid) -> Option<CatalogRow> {
-    shared.rows(pg_auth_members::TABLE).into_iter().find(|row| {
-        row.oid(pg_auth_members::ROLEID) == role && row.oid(pg_auth_members::MEMBER) == member
-    })
+    shared
+        .rows(pg_auth_members::TABLE)
+        .into_iter()
+        .find(|row| row.oid(pg_auth_members::ROLEID) == role && row.oid(pg_auth_members::MEMBER) == member)
 }
 
 /// Whether `member` is, directly or not, a member of `role`.
@@ -393,9 +388,10 @@ fn change_settings(
     let name = &*set.name;
     match set.kind() {
         VariableSetKind::VarSetValue | VariableSetKind::VarSetCurrent => {
-            let current = cx.env.setting(&name.to_ascii_lowercase()).ok_or_else(|| {
-                err!(UNDEFINED_OBJECT, "unrecognized configuration parameter \"{name}\"")
-            })?;
+            let current = cx
+                .env
+                .setting(&name.to_ascii_lowercase())
+                .ok_or_else(|| err!(UNDEFINED_OBJECT, "unrecognized configuration parameter \"{name}\""))?;
             let value = if set.kind() == VariableSetKind::VarSetCurrent {
                 current
             } else {

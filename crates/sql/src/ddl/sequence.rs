@@ -13,7 +13,7 @@ use pg_query::protobuf::{self, Node, node::Node as NodeEnum};
 use super::context::DdlContext;
 use super::depend::{self, Address, Dependency};
 use super::names;
-use super::node::{options, option_int, strings};
+use super::node::{option_int, options, strings};
 use super::relation::{self, ColumnSpec, RelationSpec};
 use super::rows;
 
@@ -103,7 +103,13 @@ fn put_info(cx: &mut DdlContext<'_>, oid: Oid, info: &SequenceInfo) -> Result<()
 }
 
 pub fn sequence_options(info: &SequenceInfo) -> SequenceOptions {
-    SequenceOptions { start: info.start, increment: info.increment, min: info.min, max: info.max, cycle: info.cycle }
+    SequenceOptions {
+        start: info.start,
+        increment: info.increment,
+        min: info.min,
+        max: info.max,
+        cycle: info.cycle,
+    }
 }
 
 fn type_bounds(oid: Oid) -> (i64, i64) {
@@ -133,7 +139,8 @@ fn read_options(
         let has_value = option.arg.is_some();
         match &*option.defname {
             "as" => {
-                let Some(NodeEnum::TypeName(name)) = option.arg.as_deref().and_then(|arg| arg.node.as_ref()) else {
+                let Some(NodeEnum::TypeName(name)) = option.arg.as_deref().and_then(|arg| arg.node.as_ref())
+                else {
                     continue;
                 };
                 let (oid, _) = cairn_analyze::resolve_type_name(name, &cx.analyze_context())?;
@@ -170,7 +177,11 @@ fn read_options(
             "cache" => {
                 info.cache = option_int(option)?;
                 if info.cache <= 0 {
-                    return Err(err!(INVALID_PARAMETER_VALUE, "CACHE ({}) must be greater than zero", info.cache));
+                    return Err(err!(
+                        INVALID_PARAMETER_VALUE,
+                        "CACHE ({}) must be greater than zero",
+                        info.cache
+                    ));
                 }
             }
             "cycle" => info.cycle = super::node::option_bool(option)?,
@@ -259,7 +270,9 @@ fn apply_owner(cx: &mut DdlContext<'_>, nodes: &[Node]) -> Result<Option<Option<
         [table @ .., column] => {
             let nodes: Vec<Node> = table
                 .iter()
-                .map(|part| Node { node: Some(NodeEnum::String(protobuf::String { sval: part.to_string() })) })
+                .map(|part| Node {
+                    node: Some(NodeEnum::String(protobuf::String { sval: part.to_string() })),
+                })
                 .collect();
             let name = super::node::range_var(cx, &nodes)?;
             let table = names::open(cx, &name, TableLockMode::AccessShare)?;
@@ -279,7 +292,11 @@ fn apply_owner(cx: &mut DdlContext<'_>, nodes: &[Node]) -> Result<Option<Option<
     }
 }
 
-fn set_owner(cx: &mut DdlContext<'_>, sequence: Oid, owner: Option<Option<(Arc<Relation>, i16)>>) -> Result<()> {
+fn set_owner(
+    cx: &mut DdlContext<'_>,
+    sequence: Oid,
+    owner: Option<Option<(Arc<Relation>, i16)>>,
+) -> Result<()> {
     let Some(owner) = owner else { return Ok(()) };
     let relation = cx.relation(sequence)?;
     if let Some((table, _)) = &owner {

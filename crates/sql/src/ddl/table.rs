@@ -8,9 +8,7 @@ use std::sync::Arc;
 
 use cairn_analyze::parse::KeyOrder;
 use cairn_catalog::columns::*;
-use cairn_catalog::{
-    ConstraintKind, Identity, IndexKeyColumn, Relation, RelationKind, TypeRef,
-};
+use cairn_catalog::{ConstraintKind, Identity, IndexKeyColumn, Relation, RelationKind, TypeRef};
 use cairn_types::{Datum, Error, Oid, Result, Text, err, types};
 use pg_query::protobuf::{self, ConstrType, Node, OnCommitAction, node::Node as NodeEnum};
 
@@ -28,7 +26,9 @@ pub enum Default {
     /// Canonical text (LIKE ... INCLUDING DEFAULTS).
     Stored(Text),
     /// `nextval` of a sequence that was made for a serial column.
-    Serial { sequence: Oid },
+    Serial {
+        sequence: Oid,
+    },
     /// `generated always as (...) stored`.
     Generated(Box<Node>),
     StoredGenerated(Text),
@@ -198,18 +198,15 @@ fn serial_type(name: &protobuf::TypeName) -> Option<Oid> {
 pub fn column_type(cx: &DdlContext<'_>, column: &protobuf::ColumnDef) -> Result<TypeRef> {
     let name = required(&column.type_name)?;
     if name.setof {
-        return Err(err!(
-            INVALID_TABLE_DEFINITION,
-            "column \"{}\" cannot be declared SETOF",
-            column.colname
-        ));
+        return Err(err!(INVALID_TABLE_DEFINITION, "column \"{}\" cannot be declared SETOF", column.colname));
     }
     let (oid, typmod) = cairn_analyze::resolve_type_name(name, &cx.analyze_context())?;
     let mut ty = text::type_ref(&cx.catalog, oid, typmod);
     if let Some(clause) = &column.coll_clause {
         let (_, name) = super::node::qualified(cx, &clause.collname)?;
         let found = cx.catalog.collation_by_name(&name).ok_or_else(|| {
-            err!(UNDEFINED_OBJECT, "collation \"{name}\" for encoding \"UTF8\" does not exist").at(clause.location)
+            err!(UNDEFINED_OBJECT, "collation \"{name}\" for encoding \"UTF8\" does not exist")
+                .at(clause.location)
         })?;
         if ty.collation == 0 {
             return Err(err!(
@@ -298,7 +295,10 @@ pub fn read_column(
                 }
                 result.spec.generated = b's';
                 if result.default.is_some() {
-                    return conflict(format!("both default and generation expression specified for {place}"), at);
+                    return conflict(
+                        format!("both default and generation expression specified for {place}"),
+                        at,
+                    );
                 }
                 result.default = constraint.raw_expr.clone().map(Default::Generated);
             }
@@ -326,12 +326,18 @@ pub fn read_column(
     }
     if result.spec.identity != 0 && result.default.is_some() {
         return conflict(
-            format!("both {} and identity specified for {place}", if result.spec.generated != 0 { "generation expression" } else { "default" }),
+            format!(
+                "both {} and identity specified for {place}",
+                if result.spec.generated != 0 { "generation expression" } else { "default" }
+            ),
             column.location,
         );
     }
     if result.spec.identity != 0 && result.spec.generated != 0 {
-        return conflict(format!("both identity and generation expression specified for {place}"), column.location);
+        return conflict(
+            format!("both identity and generation expression specified for {place}"),
+            column.location,
+        );
     }
     Ok(result)
 }
@@ -347,7 +353,8 @@ fn apply_attribute(
     last: &Option<LastKey>,
     attribute: &protobuf::Constraint,
 ) -> Result<()> {
-    let misplaced = |clause: &str| Err(err!(SYNTAX_ERROR, "misplaced {clause} clause").at(attribute.location));
+    let misplaced =
+        |clause: &str| Err(err!(SYNTAX_ERROR, "misplaced {clause} clause").at(attribute.location));
     let clause = match attribute.contype() {
         ConstrType::ConstrAttrDeferrable => "DEFERRABLE",
         ConstrType::ConstrAttrNotDeferrable => "NOT DEFERRABLE",
@@ -409,7 +416,9 @@ pub fn read_table_constraint(node: &Node, definition: &mut Definition) -> Result
     let NodeEnum::Constraint(constraint) = inner(node)? else { return Ok(()) };
     match constraint.contype() {
         ConstrType::ConstrCheck => definition.checks.push((**constraint).clone()),
-        ConstrType::ConstrPrimary | ConstrType::ConstrUnique => definition.indexes.push(key_spec(constraint)?),
+        ConstrType::ConstrPrimary | ConstrType::ConstrUnique => {
+            definition.indexes.push(key_spec(constraint)?)
+        }
         ConstrType::ConstrForeign => {
             definition.foreign_keys.push(((**constraint).clone(), constraint.fk_attrs.clone()));
         }
@@ -452,8 +461,7 @@ fn mark_key_columns(definition: &mut Definition, table: &str) -> Result<()> {
         let what = if spec.primary { "primary key" } else { "unique" };
         let mut seen: Vec<&str> = Vec::new();
         for key in spec.keys.iter().filter(|key| !key.column.is_empty()) {
-            let Some(column) =
-                definition.columns.iter_mut().find(|column| column.spec.name == key.column)
+            let Some(column) = definition.columns.iter_mut().find(|column| column.spec.name == key.column)
             else {
                 return Err(err!(UNDEFINED_COLUMN, "column \"{}\" named in key does not exist", key.column)
                     .at(spec.location));
@@ -529,7 +537,8 @@ pub fn make_sequence(
     if !serial && column.spec.identity == 0 {
         return Ok(None);
     }
-    let explicit = super::node::options(&column.identity_options).find(|option| option.defname == "sequence_name");
+    let explicit =
+        super::node::options(&column.identity_options).find(|option| option.defname == "sequence_name");
     let (namespace, name) = match explicit.and_then(|option| option.arg.as_deref()) {
         Some(node) => {
             let (schema, name) = super::node::qualified(cx, super::node::list(node))?;
@@ -555,7 +564,11 @@ pub fn make_sequence(
     Ok(Some((oid, if serial { Dependency::Auto } else { Dependency::Internal })))
 }
 
-pub fn own_sequences(cx: &mut DdlContext<'_>, table: Oid, sequences: &[(Oid, i16, Dependency)]) -> Result<()> {
+pub fn own_sequences(
+    cx: &mut DdlContext<'_>,
+    table: Oid,
+    sequences: &[(Oid, i16, Dependency)],
+) -> Result<()> {
     if sequences.is_empty() {
         return Ok(());
     }
@@ -646,19 +659,22 @@ pub fn put_default(
     Ok(())
 }
 
-fn read_like(cx: &mut DdlContext<'_>, like: &protobuf::TableLikeClause, definition: &mut Definition) -> Result<()> {
+fn read_like(
+    cx: &mut DdlContext<'_>,
+    like: &protobuf::TableLikeClause,
+    definition: &mut Definition,
+) -> Result<()> {
     let name = required(&like.relation)?;
     let source = names::open(cx, name, cairn_txn::TableLockMode::AccessShare)
         .map_err(|error| error.at(name.location))?;
     if !matches!(
         source.kind,
-        RelationKind::Table | RelationKind::View | RelationKind::MaterializedView | RelationKind::CompositeType
+        RelationKind::Table
+            | RelationKind::View
+            | RelationKind::MaterializedView
+            | RelationKind::CompositeType
     ) {
-        return Err(err!(
-            WRONG_OBJECT_TYPE,
-            "relation \"{}\" is invalid in LIKE clause",
-            source.name
-        ));
+        return Err(err!(WRONG_OBJECT_TYPE, "relation \"{}\" is invalid in LIKE clause", source.name));
     }
     let has = |bit: u32| like.options & bit != 0;
     for column in source.columns.iter().filter(|column| !column.dropped) {
@@ -674,7 +690,9 @@ fn read_like(cx: &mut DdlContext<'_>, like: &protobuf::TableLikeClause, definiti
         }
         if column.identity != Identity::None && has(LIKE_IDENTITY) {
             spec.identity = if column.identity == Identity::Always { b'a' } else { b'd' };
-            if let Some(info) = cx.catalog.relation(column.identity_sequence).and_then(|seq| seq.sequence.clone()) {
+            if let Some(info) =
+                cx.catalog.relation(column.identity_sequence).and_then(|seq| seq.sequence.clone())
+            {
                 identity_options = sequence_options(&info);
             }
         }
@@ -781,7 +799,8 @@ fn copy_comments(cx: &mut DdlContext<'_>, table: Oid, likes: &[(Arc<Relation>, u
         }
         for column in source.columns.iter().filter(|column| !column.dropped) {
             let comment = cx.catalog.comment(pg_class::TABLE, source.oid, i32::from(column.attnum));
-            let number = target.columns.iter().find(|other| other.name == column.name).map(|other| other.attnum);
+            let number =
+                target.columns.iter().find(|other| other.name == column.name).map(|other| other.attnum);
             if let (Some(comment), Some(number)) = (comment, number) {
                 super::comment::set(cx, Address::column(table, number), Some(&comment))?;
             }

@@ -48,8 +48,7 @@ pub fn create_table_as(
         return Err(err!(INVALID_TABLE_DEFINITION, "ON COMMIT can only be used on temporary tables"));
     }
     let kind = if is_view { RelationKind::MaterializedView } else { RelationKind::Table };
-    let spec =
-        RelationSpec { name: &name.relname, namespace, kind, persistence, columns: &columns, options };
+    let spec = RelationSpec { name: &name.relname, namespace, kind, persistence, columns: &columns, options };
     let oid = relation::create(cx, &spec)?;
     if is_view {
         let mut named = query.clone();
@@ -103,18 +102,25 @@ pub fn refresh(cx: &mut DdlContext<'_>, statement: &protobuf::RefreshMatViewStmt
         return Err(err!(WRONG_OBJECT_TYPE, "\"{}\" is not a materialized view", view.name));
     }
     if statement.concurrent && statement.skip_data {
-        return Err(err!(SYNTAX_ERROR, "REFRESH options CONCURRENTLY and WITH NO DATA cannot be used together"));
+        return Err(err!(
+            SYNTAX_ERROR,
+            "REFRESH options CONCURRENTLY and WITH NO DATA cannot be used together"
+        ));
     }
     if statement.concurrent && !view.indexes.iter().any(|index| index.unique && index.predicate.is_none()) {
-        let shown = cairn_types::quote::quote_qualified(&cx.catalog.namespace_name(view.namespace), &view.name);
+        let shown =
+            cairn_types::quote::quote_qualified(&cx.catalog.namespace_name(view.namespace), &view.name);
         return Err(err!(
             OBJECT_NOT_IN_PREREQUISITE_STATE,
             "cannot refresh materialized view \"{}\" concurrently",
             shown.replace('"', "")
         )
-        .hint("Create a unique index with no WHERE clause on one or more columns of the materialized view."));
+        .hint(
+            "Create a unique index with no WHERE clause on one or more columns of the materialized view.",
+        ));
     }
-    let stored = view.view_query.clone().ok_or_else(|| Error::internal("a materialized view without a query"))?;
+    let stored =
+        view.view_query.clone().ok_or_else(|| Error::internal("a materialized view without a query"))?;
     let query = text::read_query(&stored, &cx.catalog, cx.env)?;
     data::replace_storage(cx, &view)?;
     set_populated(cx, view.oid, !statement.skip_data)?;

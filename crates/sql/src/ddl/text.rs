@@ -11,7 +11,8 @@ use cairn_analyze::deparse::{
 };
 use cairn_analyze::query::{Expr, Query, Statement, Var};
 use cairn_analyze::{
-    AnalyzeContext, ExprKind, NameConflict, ParamResolver, Parameters, analyze_column_expression, analyze_condition,
+    AnalyzeContext, ExprKind, NameConflict, ParamResolver, Parameters, analyze_column_expression,
+    analyze_condition,
 };
 use cairn_catalog::{Catalog, Relation, SearchPath, TypeRef};
 use cairn_types::{Env, Result, types};
@@ -20,7 +21,11 @@ use pg_query::protobuf::Node;
 use super::context::DdlContext;
 
 /// What stored text is read in.
-pub fn stored_context<'a>(catalog: &'a Catalog, path: &'a SearchPath, env: &'a dyn Env) -> AnalyzeContext<'a> {
+pub fn stored_context<'a>(
+    catalog: &'a Catalog,
+    path: &'a SearchPath,
+    env: &'a dyn Env,
+) -> AnalyzeContext<'a> {
     AnalyzeContext { catalog, search_path: path, env, parameters: Parameters::None }
 }
 
@@ -98,8 +103,14 @@ pub fn generation_expression(
     column: &str,
     ty: TypeRef,
 ) -> Result<Expr> {
-    let expr =
-        analyze_column_expression(node, Some(relation), ExprKind::GeneratedColumn, column, ty, &cx.analyze_context())?;
+    let expr = analyze_column_expression(
+        node,
+        Some(relation),
+        ExprKind::GeneratedColumn,
+        column,
+        ty,
+        &cx.analyze_context(),
+    )?;
     let mut generated = None;
     let mut system = false;
     cairn_analyze::walk::deep(&expr, 0, &mut |expr, _| {

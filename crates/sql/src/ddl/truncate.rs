@@ -29,7 +29,12 @@ pub fn truncate(cx: &mut DdlContext<'_>, statement: &protobuf::TruncateStmt) -> 
 }
 
 /// Empties tables. With `cascade` those too that refer to them; 0A000 without it if there are such.
-pub fn truncate_tables(cx: &mut DdlContext<'_>, mut tables: Vec<Oid>, cascade: bool, restart: bool) -> Result<()> {
+pub fn truncate_tables(
+    cx: &mut DdlContext<'_>,
+    mut tables: Vec<Oid>,
+    cascade: bool,
+    restart: bool,
+) -> Result<()> {
     let mut at = 0;
     while let Some(oid) = tables.get(at).copied() {
         at += 1;

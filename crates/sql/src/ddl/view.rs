@@ -181,7 +181,8 @@ fn replace(
             .hint("Use ALTER VIEW ... RENAME COLUMN ... to change name of view column instead."));
         }
         if (old.ty.oid, old.ty.typmod) != (new.ty.oid, new.ty.typmod) {
-            let show = |ty: cairn_catalog::TypeRef| cx.catalog.format_type(ty.oid, ty.typmod, &cx.search_path);
+            let show =
+                |ty: cairn_catalog::TypeRef| cx.catalog.format_type(ty.oid, ty.typmod, &cx.search_path);
             return Err(err!(
                 INVALID_TABLE_DEFINITION,
                 "cannot change data type of view column \"{}\" from {} to {}",

@@ -181,7 +181,12 @@ impl Spi for Core {
         self.catalog().map_or(0, |catalog| catalog.version())
     }
 
-    fn prepare(&self, text: &str, kind: FragmentKind, variables: &dyn ParamResolver) -> Result<Arc<dyn Prepared>> {
+    fn prepare(
+        &self,
+        text: &str,
+        kind: FragmentKind,
+        variables: &dyn ParamResolver,
+    ) -> Result<Arc<dyn Prepared>> {
         let raw = match kind {
             FragmentKind::Statement => self.one_statement(text)?,
             FragmentKind::Expression => {
@@ -216,10 +221,17 @@ impl Spi for Core {
                 let snapshot = self.push_snapshot(&transaction)?;
                 self.pop_snapshot();
                 let execution = Execution::start(Arc::clone(plan), params, snapshot, Watch::Off);
-                Ok(Box::new(Running { core, columns: fragment.columns.clone(), execution, ended: false, rows: 0 }))
+                Ok(Box::new(Running {
+                    core,
+                    columns: fragment.columns.clone(),
+                    execution,
+                    ended: false,
+                    rows: 0,
+                }))
             }
             Kind::Utility(statement) => {
-                let mut invocation = Invocation::new(&core, &fragment.compiled.raw, core.atomic_depth.get() > 0);
+                let mut invocation =
+                    Invocation::new(&core, &fragment.compiled.raw, core.atomic_depth.get() > 0);
                 invocation.top_level = core.atomic_depth.get() == 0;
                 invocation.params = params;
                 if matches!(&*fragment.compiled.raw.node, NodeEnum::CopyStmt(_)) {
@@ -253,9 +265,8 @@ impl Spi for Core {
         if let Some(ty) = self.copied_type(text)? {
             return Ok(ty);
         }
-        let (oid, typmod) = self.with_analyzer(Parameters::None, |context| {
-            cairn_analyze::parse_type_name(text, context)
-        })?;
+        let (oid, typmod) =
+            self.with_analyzer(Parameters::None, |context| cairn_analyze::parse_type_name(text, context))?;
         Ok(self.type_ref(oid, typmod))
     }
 
@@ -327,8 +338,9 @@ impl Spi for Core {
 
     fn fetch(&self, cursor: &str, direction: CursorMove) -> Result<(Arc<[Column]>, Vec<Row>)> {
         let portal = self.portals.borrow().require(cursor, "cursor")?;
-        let mut portal =
-            portal.try_borrow_mut().map_err(|_| err!(INVALID_CURSOR_STATE, "cursor \"{cursor}\" is in use"))?;
+        let mut portal = portal
+            .try_borrow_mut()
+            .map_err(|_| err!(INVALID_CURSOR_STATE, "cursor \"{cursor}\" is in use"))?;
         let motion = match direction {
             CursorMove::Forward(count) => Motion::Forward(count),
             CursorMove::Absolute(count) => Motion::Absolute(count),

@@ -16,18 +16,23 @@ pub(super) fn call(system: &System<'_>, a: &Arguments<'_>) -> Result<Option<Datu
             system.rows(rows.map(activity_row))
         }
         // A session's number among the backends is its pid.
-        "pg_stat_get_backend_idset" => values(types::INT4, host.sessions().iter().map(|s| Datum::Int4(s.pid))),
+        "pg_stat_get_backend_idset" => {
+            values(types::INT4, host.sessions().iter().map(|s| Datum::Int4(s.pid)))
+        }
         "pg_stat_get_backend_pid" => system.of_session(a, |session| Datum::Int4(session.pid))?,
         "pg_stat_get_backend_dbid" => system.of_session(a, |session| Datum::Oid(session.database))?,
         "pg_stat_get_backend_userid" => system.of_session(a, |session| Datum::Oid(session.user))?,
-        "pg_stat_get_backend_activity" => system.of_session(a, |session| Datum::Text(session.query.clone()))?,
+        "pg_stat_get_backend_activity" => {
+            system.of_session(a, |session| Datum::Text(session.query.clone()))?
+        }
         "pg_stat_get_backend_activity_start" => {
             system.of_session(a, |session| Datum::TimestampTz(session.query_start))?
         }
-        "pg_stat_get_backend_start" => system.of_session(a, |session| Datum::TimestampTz(session.backend_start))?,
-        "pg_stat_get_backend_xact_start" => {
-            system.of_session(a, |session| session.transaction_start.map_or(Datum::Null, Datum::TimestampTz))?
+        "pg_stat_get_backend_start" => {
+            system.of_session(a, |session| Datum::TimestampTz(session.backend_start))?
         }
+        "pg_stat_get_backend_xact_start" => system
+            .of_session(a, |session| session.transaction_start.map_or(Datum::Null, Datum::TimestampTz))?,
         "pg_stat_get_backend_client_addr" => system.of_session(a, |session| address(session))?,
         "pg_stat_get_backend_client_port" => system.of_session(a, |session| port(session))?,
         "pg_stat_get_backend_wait_event" | "pg_stat_get_backend_wait_event_type" => Datum::Null,
@@ -45,14 +50,21 @@ pub(super) fn call(system: &System<'_>, a: &Arguments<'_>) -> Result<Option<Datu
             // Two arguments: the time to wait, which 0 makes none.
             Datum::Bool(system.signal(a.int4(0)?, |pid| host.terminate_session(pid)))
         }
-        "pg_blocking_pids" => values(types::INT4, host.store().blocking_pids(a.int4(0)?).into_iter().map(Datum::Int4)),
+        "pg_blocking_pids" => {
+            values(types::INT4, host.store().blocking_pids(a.int4(0)?).into_iter().map(Datum::Int4))
+        }
         // Serializable transactions never wait for a safe snapshot.
         "pg_safe_snapshot_blocking_pids" => values(types::INT4, []),
         "pg_isolation_test_session_is_blocked" => {
-            let interesting: Vec<i32> = a.array(1)?.elements.iter().filter_map(|pid| match pid {
-                Datum::Int4(pid) => Some(*pid),
-                _ => None,
-            }).collect();
+            let interesting: Vec<i32> = a
+                .array(1)?
+                .elements
+                .iter()
+                .filter_map(|pid| match pid {
+                    Datum::Int4(pid) => Some(*pid),
+                    _ => None,
+                })
+                .collect();
             Datum::Bool(host.store().blocking_pids(a.int4(0)?).iter().any(|pid| interesting.contains(pid)))
         }
         "pg_lock_status" => {

@@ -37,7 +37,8 @@ pub(super) fn call(system: &System<'_>, a: &Arguments<'_>) -> Result<Option<Datu
         return Ok(Some(Datum::Bool(released)));
     }
     let scope = if rest.starts_with("xact") { LockScope::Transaction } else { LockScope::Session };
-    let wait = if attempt { WaitPolicy::Skip } else { WaitPolicy::Block { timeout: system.host.lock_timeout() } };
+    let wait =
+        if attempt { WaitPolicy::Skip } else { WaitPolicy::Block { timeout: system.host.lock_timeout() } };
     let outcome = system.host.transaction()?.lock_object(tag, mode, scope, wait).sql()?;
     Ok(Some(if attempt { Datum::Bool(matches!(outcome, LockOutcome::Acquired { .. })) } else { void() }))
 }

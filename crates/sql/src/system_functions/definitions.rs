@@ -13,8 +13,8 @@ use cairn_analyze::{analyze, analyze_expression, parse};
 use cairn_catalog::columns::{pg_class, pg_depend};
 use cairn_catalog::system_table::split_expressions;
 use cairn_catalog::{
-    Column, Constraint, ConstraintKind, ForeignKeyAction, Identity, Index, IndexKey, IndexKeyColumn, Persistence,
-    Relation, RelationKind, RowExt, SearchPath, Type, TypeRef,
+    Column, Constraint, ConstraintKind, ForeignKeyAction, Identity, Index, IndexKey, IndexKeyColumn,
+    Persistence, Relation, RelationKind, RowExt, SearchPath, Type, TypeRef,
 };
 use cairn_types::quote::{push_identifier, quote_identifier, quote_qualified};
 use cairn_types::{Datum, Error, Oid, Result, err, oid::access_methods, types};
@@ -22,7 +22,8 @@ use cairn_types::{Datum, Error, Oid, Result, err, oid::access_methods, types};
 use super::{Arguments, System};
 
 pub(super) fn call(system: &System<'_>, a: &Arguments<'_>) -> Result<Option<Datum>> {
-    let pretty = |position: usize| -> Result<bool> { if a.len() > position { a.bool(position) } else { Ok(false) } };
+    let pretty =
+        |position: usize| -> Result<bool> { if a.len() > position { a.bool(position) } else { Ok(false) } };
     let text = match system.name {
         "pg_get_expr" | "pg_get_expr_ext" => system.stored_expression(a.str(0)?, a.oid(1)?, pretty(2)?)?,
         "pg_get_indexdef" => system.index_definition(a.oid(0)?, false)?,
@@ -134,7 +135,12 @@ impl System<'_> {
     }
 
     /// Canonical text, for display.
-    pub(super) fn displayed(&self, text: &str, relation: Option<&Arc<Relation>>, pretty: bool) -> Result<String> {
+    pub(super) fn displayed(
+        &self,
+        text: &str,
+        relation: Option<&Arc<Relation>>,
+        pretty: bool,
+    ) -> Result<String> {
         let expr = self.analyzed(text, relation)?;
         let context = self.deparse_context(pretty);
         Ok(match relation {
@@ -153,7 +159,8 @@ impl System<'_> {
             },
         };
         let parts = split_expressions(text);
-        let shown: Result<Vec<String>> = parts.iter().map(|part| self.displayed(part, relation, pretty)).collect();
+        let shown: Result<Vec<String>> =
+            parts.iter().map(|part| self.displayed(part, relation, pretty)).collect();
         Ok(Some(shown?.join(", ")))
     }
 
@@ -176,7 +183,8 @@ impl System<'_> {
     }
 
     fn column_list(relation: &Relation, attributes: &[i16]) -> String {
-        let names: Vec<String> = attributes.iter().map(|attribute| Self::column_name(relation, *attribute)).collect();
+        let names: Vec<String> =
+            attributes.iter().map(|attribute| Self::column_name(relation, *attribute)).collect();
         names.join(", ")
     }
 
@@ -250,10 +258,13 @@ impl System<'_> {
     /// Collation, operator class and order, as far as they are not what they would be anyway.
     fn push_index_key_options(&self, key: &IndexKey, table: &Arc<Relation>, text: &mut String) -> Result<()> {
         let own = match &key.key {
-            IndexKeyColumn::Attribute(attribute) => {
-                usize::try_from(attribute - 1).ok().and_then(|column| table.columns.get(column)).map(|column| column.ty)
+            IndexKeyColumn::Attribute(attribute) => usize::try_from(attribute - 1)
+                .ok()
+                .and_then(|column| table.columns.get(column))
+                .map(|column| column.ty),
+            IndexKeyColumn::Expression(text) => {
+                Some(cairn_analyze::expr_type(&self.analyzed(text, Some(table))?))
             }
-            IndexKeyColumn::Expression(text) => Some(cairn_analyze::expr_type(&self.analyzed(text, Some(table))?)),
         };
         let own = own.unwrap_or(key.ty);
         if key.ty.collation != 0 && key.ty.collation != own.collation {
@@ -316,7 +327,9 @@ impl System<'_> {
 
     fn foreign_key_text(&self, constraint: &Constraint) -> String {
         let columns = |table: Oid, attributes: &[i16]| -> String {
-            self.catalog.relation(table).map_or_else(String::new, |table| Self::column_list(table, attributes))
+            self.catalog
+                .relation(table)
+                .map_or_else(String::new, |table| Self::column_list(table, attributes))
         };
         let target = self.catalog.relation(constraint.foreign_table);
         let mut text = format!(
@@ -328,7 +341,8 @@ impl System<'_> {
         if constraint.match_full {
             text.push_str(" MATCH FULL");
         }
-        for (event, action) in [(" ON UPDATE ", constraint.on_update), (" ON DELETE ", constraint.on_delete)] {
+        for (event, action) in [(" ON UPDATE ", constraint.on_update), (" ON DELETE ", constraint.on_delete)]
+        {
             if let Some(action) = action_text(action) {
                 text.push_str(event);
                 text.push_str(action);
@@ -344,7 +358,9 @@ impl System<'_> {
         let index = self.catalog.index(constraint.index);
         let mut text = match constraint.kind {
             ConstraintKind::PrimaryKey => "PRIMARY KEY (".to_owned(),
-            _ if index.is_some_and(|index| index.nulls_not_distinct) => "UNIQUE NULLS NOT DISTINCT (".to_owned(),
+            _ if index.is_some_and(|index| index.nulls_not_distinct) => {
+                "UNIQUE NULLS NOT DISTINCT (".to_owned()
+            }
             _ => "UNIQUE (".to_owned(),
         };
         let Some(table) = table else { return Ok(text) };
@@ -415,9 +431,13 @@ impl System<'_> {
     fn serial_sequence(&self, table: &str, column: &str) -> Result<Option<String>> {
         let oid = self.env.reg_lookup(types::REGCLASS, table)?;
         let relation = self.catalog.relation(oid).ok_or_else(|| Error::internal("relation vanished"))?;
-        let column = relation.columns.iter().find(|candidate| !candidate.dropped && *candidate.name == *column).ok_or_else(
-            || err!(UNDEFINED_COLUMN, "column \"{column}\" of relation \"{}\" does not exist", relation.name),
-        )?;
+        let column = relation
+            .columns
+            .iter()
+            .find(|candidate| !candidate.dropped && *candidate.name == *column)
+            .ok_or_else(|| {
+                err!(UNDEFINED_COLUMN, "column \"{column}\" of relation \"{}\" does not exist", relation.name)
+            })?;
         let owned = self.catalog.user_rows(pg_depend::TABLE).find_map(|row| {
             let fits = row.oid(pg_depend::REFCLASSID) == pg_class::TABLE
                 && row.oid(pg_depend::REFOBJID) == oid

@@ -26,7 +26,8 @@ pub struct Identity {
 }
 
 pub(super) fn call(system: &System<'_>, a: &Arguments<'_>) -> Result<Option<Datum>> {
-    let column = |position: usize| -> Result<i16> { Ok(i16::try_from(a.int4(position)?).unwrap_or(i16::MAX)) };
+    let column =
+        |position: usize| -> Result<i16> { Ok(i16::try_from(a.int4(position)?).unwrap_or(i16::MAX)) };
     Ok(Some(match system.name {
         "pg_describe_object" => {
             let found = system.identify(a.oid(0)?, a.oid(1)?, column(2)?)?;
@@ -78,7 +79,9 @@ pub(super) fn call(system: &System<'_>, a: &Arguments<'_>) -> Result<Option<Datu
         },
         "pg_get_replica_identity_index" => {
             let relation = system.catalog.relation(a.oid(0)?);
-            relation.and_then(|relation| relation.primary_key.as_ref()).map_or(Datum::Null, |key| Datum::Oid(key.oid))
+            relation
+                .and_then(|relation| relation.primary_key.as_ref())
+                .map_or(Datum::Null, |key| Datum::Oid(key.oid))
         }
         // There is no logical replication.
         "pg_relation_is_publishable" => {
@@ -268,7 +271,11 @@ fn identify(
                 quote_qualified(&schema, &proc.name)
             };
             Identity {
-                description: format!("{} {name}({})", if word == "aggregate" { "function" } else { word }, short.join(",")),
+                description: format!(
+                    "{} {name}({})",
+                    if word == "aggregate" { "function" } else { word },
+                    short.join(",")
+                ),
                 kind: word,
                 schema: Some(quote_identifier(&schema)),
                 name: None,
@@ -289,7 +296,10 @@ fn identify(
                         full.clone()
                     };
                     Identity {
-                        description: format!("constraint {name} on {} {short}", relation_words(relation.kind)),
+                        description: format!(
+                            "constraint {name} on {} {short}",
+                            relation_words(relation.kind)
+                        ),
                         kind: "table constraint",
                         schema: Some(quote_identifier(&schema)),
                         name: None,
@@ -316,7 +326,8 @@ fn identify(
         pg_attrdef::TABLE => match catalog.row_by_oid(class, object) {
             Some(row) => {
                 let attribute = row.int(pg_attrdef::ADNUM) as i16;
-                let of = identify(catalog, path, env, pg_class::TABLE, row.oid(pg_attrdef::ADRELID), attribute)?;
+                let of =
+                    identify(catalog, path, env, pg_class::TABLE, row.oid(pg_attrdef::ADRELID), attribute)?;
                 of.map(|of| Identity {
                     description: format!("default value for {}", of.description),
                     kind: "default value",
@@ -402,9 +413,9 @@ fn identify(
             } else {
                 (row.str(pg_opfamily::OPFNAME), row.oid(pg_opfamily::OPFNAMESPACE))
             };
-            let method = catalog.row_by_oid(pg_am::TABLE, method).map_or_else(String::new, |row| {
-                row.str(pg_am::AMNAME).to_owned()
-            });
+            let method = catalog
+                .row_by_oid(pg_am::TABLE, method)
+                .map_or_else(String::new, |row| row.str(pg_am::AMNAME).to_owned());
             let schema = schema_name(namespace);
             Identity {
                 description: format!("{word} {} for access method {method}", quote_identifier(name)),
@@ -445,16 +456,18 @@ impl System<'_> {
     /// The comment on an object of whatever catalog.
     fn any_comment(&self, object: Oid) -> Option<cairn_types::Text> {
         let rows = self.catalog.system_rows(pg_description::TABLE);
-        let found = rows.iter().find(|row| {
-            row.oid(pg_description::OBJOID) == object && row.int(pg_description::OBJSUBID) == 0
-        });
+        let found = rows
+            .iter()
+            .find(|row| row.oid(pg_description::OBJOID) == object && row.int(pg_description::OBJSUBID) == 0);
         found.map(|row| row.text(pg_description::DESCRIPTION))
     }
 
     /// Bits of the events (update 2, insert 3, delete 4) that a relation takes.
     fn updatable_events(&self, oid: Oid) -> i32 {
         match self.catalog.relation(oid) {
-            Some(relation) if matches!(relation.kind, RelationKind::Table | RelationKind::PartitionedTable) => {
+            Some(relation)
+                if matches!(relation.kind, RelationKind::Table | RelationKind::PartitionedTable) =>
+            {
                 1 << 2 | 1 << 3 | 1 << 4
             }
             // Views take none: Cairn has no automatically updatable ones.
@@ -472,7 +485,9 @@ impl System<'_> {
             return match property.as_str() {
                 "returnable" if included => Datum::Bool(true),
                 "asc" | "desc" | "nulls_first" | "nulls_last" if included => Datum::Null,
-                "orderable" | "distance_orderable" | "search_array" | "search_nulls" if included => Datum::Bool(false),
+                "orderable" | "distance_orderable" | "search_array" | "search_nulls" if included => {
+                    Datum::Bool(false)
+                }
                 _ => Datum::Null,
             };
         };
@@ -516,7 +531,8 @@ impl System<'_> {
                 };
                 let (low, high) = (bound(0), bound(1));
                 let inside = all.into_iter().filter(|value| {
-                    low.is_none_or(|low| value.sort_order >= low) && high.is_none_or(|high| value.sort_order <= high)
+                    low.is_none_or(|low| value.sort_order >= low)
+                        && high.is_none_or(|high| value.sort_order <= high)
                 });
                 values(type_oid, inside.map(Datum::Enum))
             }

@@ -9,8 +9,16 @@ pub struct Extension {
 /// By name.
 pub const AVAILABLE: &[Extension] = &[
     Extension { name: "btree_gin", version: "1.3", comment: "support for indexing common datatypes in GIN" },
-    Extension { name: "btree_gist", version: "1.7", comment: "support for indexing common datatypes in GiST" },
-    Extension { name: "orafce", version: "4.9", comment: "functions and operators that emulate another database" },
+    Extension {
+        name: "btree_gist",
+        version: "1.7",
+        comment: "support for indexing common datatypes in GiST",
+    },
+    Extension {
+        name: "orafce",
+        version: "4.9",
+        comment: "functions and operators that emulate another database",
+    },
     Extension {
         name: "pg_stat_statements",
         version: "1.10",

@@ -123,7 +123,8 @@ impl System<'_> {
         }
         let inputs = all.iter().filter(|argument| argument.is_input()).count();
         let input = all[..position].iter().filter(|argument| argument.is_input()).count();
-        let default = (input + proc.arg_defaults.len()).checked_sub(inputs).and_then(|at| proc.arg_defaults.get(at));
+        let default =
+            (input + proc.arg_defaults.len()).checked_sub(inputs).and_then(|at| proc.arg_defaults.get(at));
         default.map(|default| self.displayed(default, None, false)).transpose()
     }
 
@@ -205,7 +206,8 @@ impl System<'_> {
             cairn_types::Datum::Float4(value) => *value,
             _ => 0.0,
         };
-        let usual_cost = if matches!(proc.language, languages::INTERNAL | languages::C) { 1.0 } else { 100.0 };
+        let usual_cost =
+            if matches!(proc.language, languages::INTERNAL | languages::C) { 1.0 } else { 100.0 };
         if float(c::PROCOST) != usual_cost && float(c::PROCOST) != 0.0 {
             text.push_str(&format!(" COST {}", float(c::PROCOST)));
         }

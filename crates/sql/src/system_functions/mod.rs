@@ -231,7 +231,12 @@ impl Arguments<'_> {
 
 impl System<'_> {
     fn analyze_context<'c>(&'c self, path: &'c SearchPath) -> AnalyzeContext<'c> {
-        AnalyzeContext { catalog: &self.catalog, search_path: path, env: self.env, parameters: Parameters::None }
+        AnalyzeContext {
+            catalog: &self.catalog,
+            search_path: path,
+            env: self.env,
+            parameters: Parameters::None,
+        }
     }
 
     /// An anonymous record with the call's OUT columns.

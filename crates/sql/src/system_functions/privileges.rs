@@ -139,12 +139,14 @@ fn wanted(kind: Kind, text: &str) -> Result<Vec<Wanted>> {
                 Some(name) => (name, true),
                 None => (upper.as_str(), false),
             };
-            let known = PRIVILEGES.iter().find(|(candidate, letter)| {
-                *candidate == name && kind.letters().contains(letter)
-            });
+            let known = PRIVILEGES
+                .iter()
+                .find(|(candidate, letter)| *candidate == name && kind.letters().contains(letter));
             match known {
                 Some((_, letter)) => Ok(Wanted { letter: *letter, grantable }),
-                None => Err(err!(INVALID_PARAMETER_VALUE, "unrecognized privilege type: \"{}\"", part.trim())),
+                None => {
+                    Err(err!(INVALID_PARAMETER_VALUE, "unrecognized privilege type: \"{}\"", part.trim()))
+                }
             }
         })
         .collect()
@@ -210,7 +212,8 @@ impl System<'_> {
 
     fn has_role(&self, a: &Arguments<'_>) -> Result<Datum> {
         let explicit = a.len() == 3;
-        let user = if explicit { self.role_argument(a.any(0), false)? } else { Some(self.host.current_user_oid()) };
+        let user =
+            if explicit { self.role_argument(a.any(0), false)? } else { Some(self.host.current_user_oid()) };
         let rest = a.from(usize::from(explicit));
         let role = self.role_argument(rest.any(0), false)?;
         let (Some(user), Some(role)) = (user, role) else { return Ok(Datum::Null) };
@@ -220,7 +223,9 @@ impl System<'_> {
             any |= match upper.as_str() {
                 "MEMBER" => self.is_superuser(user) || self.roles_of(user, false).contains(&role),
                 "USAGE" => self.is_superuser(user) || self.roles_of(user, true).contains(&role),
-                "MEMBER WITH GRANT OPTION" | "MEMBER WITH ADMIN OPTION" | "USAGE WITH GRANT OPTION"
+                "MEMBER WITH GRANT OPTION"
+                | "MEMBER WITH ADMIN OPTION"
+                | "USAGE WITH GRANT OPTION"
                 | "USAGE WITH ADMIN OPTION" => self.is_superuser(user) || self.is_admin(user, role),
                 _ => {
                     return Err(err!(
@@ -246,7 +251,8 @@ impl System<'_> {
     fn has_privilege(&self, kind: Kind, a: &Arguments<'_>) -> Result<Datum> {
         let arguments = if kind == Kind::Column { 3 } else { 2 };
         let explicit = a.len() > arguments;
-        let user = if explicit { self.role_argument(a.any(0), true)? } else { Some(self.host.current_user_oid()) };
+        let user =
+            if explicit { self.role_argument(a.any(0), true)? } else { Some(self.host.current_user_oid()) };
         let rest = a.from(usize::from(explicit));
         let Some(user) = user else { return Ok(Datum::Null) };
         let object = self.object_argument(kind, rest.any(0))?;
@@ -269,7 +275,9 @@ impl System<'_> {
             let own = columns.iter().filter(|row| {
                 row.oid(pg_attribute::ATTRELID) == object
                     && row.int(pg_attribute::ATTNUM) > 0
-                    && column.flatten().is_none_or(|column| row.int(pg_attribute::ATTNUM) == i64::from(column))
+                    && column
+                        .flatten()
+                        .is_none_or(|column| row.int(pg_attribute::ATTNUM) == i64::from(column))
             });
             for row in own.filter(|row| !row.datum(pg_attribute::ATTACL).is_null()) {
                 let list = Some(row.elements(pg_attribute::ATTACL).to_vec());
@@ -296,7 +304,13 @@ impl System<'_> {
             b'F' => Kind::ForeignDataWrapper,
             b'S' => Kind::Server,
             b'p' => Kind::Parameter,
-            _ => return Err(err!(INVALID_PARAMETER_VALUE, "unrecognized object type abbreviation: {}", char::from(code))),
+            _ => {
+                return Err(err!(
+                    INVALID_PARAMETER_VALUE,
+                    "unrecognized object type abbreviation: {}",
+                    char::from(code)
+                ));
+            }
         };
         let owner = self.role_name(a.oid(1)?).map_or_else(String::new, |name| quote_identifier(&name));
         let letters = |letters: &[u8]| -> String {
@@ -322,7 +336,8 @@ impl System<'_> {
         match kind {
             Kind::Table | Kind::Column | Kind::AnyColumn | Kind::Sequence => {
                 let oid = self.env.reg_lookup(types::REGCLASS, name)?;
-                let is_sequence = self.catalog.relation(oid).is_some_and(|relation| relation.sequence.is_some());
+                let is_sequence =
+                    self.catalog.relation(oid).is_some_and(|relation| relation.sequence.is_some());
                 if kind == Kind::Sequence && !is_sequence {
                     return Err(err!(WRONG_OBJECT_TYPE, "\"{name}\" is not a sequence"));
                 }
@@ -354,7 +369,9 @@ impl System<'_> {
         let Some(relation) = self.catalog.relation(table) else { return Ok(None) };
         let mut live = relation.columns.iter().filter(|column| !column.dropped);
         match value {
-            Datum::Int2(number) => Ok(live.find(|column| column.attnum == *number).map(|column| column.attnum)),
+            Datum::Int2(number) => {
+                Ok(live.find(|column| column.attnum == *number).map(|column| column.attnum))
+            }
             Datum::Text(name) => match live.find(|column| column.name == *name) {
                 Some(column) => Ok(Some(column.attnum)),
                 None => Err(err!(
@@ -466,8 +483,15 @@ fn aclexplode(system: &System<'_>, a: &Arguments<'_>) -> Result<Datum> {
         let Datum::Text(item) = item else { continue };
         let Some(entry) = AclItem::parse(item) else { continue };
         for (letter, grantable) in entry.letters() {
-            let Some((name, _)) = PRIVILEGES.iter().find(|(_, candidate)| *candidate == letter) else { continue };
-            rows.push(vec![role(entry.grantor), role(entry.grantee), Datum::text(*name), Datum::Bool(grantable)]);
+            let Some((name, _)) = PRIVILEGES.iter().find(|(_, candidate)| *candidate == letter) else {
+                continue;
+            };
+            rows.push(vec![
+                role(entry.grantor),
+                role(entry.grantee),
+                Datum::text(*name),
+                Datum::Bool(grantable),
+            ]);
         }
     }
     Ok(system.rows(rows))

@@ -30,7 +30,8 @@ pub(super) fn call(system: &System<'_>, a: &Arguments<'_>) -> Result<Option<Datu
         })),
         "pg_settings_get_flags" => {
             let name = a.str(0)?.to_ascii_lowercase();
-            let known = system.host.settings().iter().any(|setting| setting.name.to_ascii_lowercase() == name);
+            let known =
+                system.host.settings().iter().any(|setting| setting.name.to_ascii_lowercase() == name);
             if known { texts::<&str>([]) } else { Datum::Null }
         }
         "show_all_file_settings" | "pg_hba_file_rules" => system.rows([]),

@@ -33,7 +33,9 @@ pub(super) fn call(system: &System<'_>, a: &Arguments<'_>) -> Result<Option<Datu
             Ok(system.own_size(relation)? + system.indexes_size(relation)?)
         })?,
         "pg_database_size_oid" => Datum::Int8(clamp(system.host.database_size(a.oid(0)?)?)),
-        "pg_database_size_name" => Datum::Int8(clamp(system.host.database_size(system.database(a.str(0)?)?)?)),
+        "pg_database_size_name" => {
+            Datum::Int8(clamp(system.host.database_size(system.database(a.str(0)?)?)?))
+        }
         "pg_tablespace_size_oid" => system.tablespace_size(a.oid(0)?)?,
         "pg_tablespace_size_name" => {
             let oid = match a.str(0)? {
@@ -45,7 +47,11 @@ pub(super) fn call(system: &System<'_>, a: &Arguments<'_>) -> Result<Option<Datu
         }
         "pg_tablespace_location" => Datum::text(""),
         "pg_tablespace_databases" => {
-            let rows = if a.oid(0)? == PG_DEFAULT { system.catalog.system_rows(pg_database::TABLE) } else { Vec::new() };
+            let rows = if a.oid(0)? == PG_DEFAULT {
+                system.catalog.system_rows(pg_database::TABLE)
+            } else {
+                Vec::new()
+            };
             values(types::OID, rows.iter().map(|row| Datum::Oid(row.oid(pg_database::OID))))
         }
         // The storage id is what stands for a file here; it changes as a file's number would.
