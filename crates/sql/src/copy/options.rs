@@ -262,7 +262,7 @@ mod tests {
     use super::*;
 
     fn options(sql: &str) -> std::result::Result<CopyOptions, String> {
-        let tree = pg_query::parse(sql).expect("parses");
+        let tree = pg_query::parse(sql, 0).expect("parses");
         let node = tree.protobuf.stmts[0].stmt.as_ref().and_then(|node| node.node.clone());
         let Some(NodeEnum::CopyStmt(copy)) = node else { panic!("not COPY") };
         CopyOptions::parse(&copy.options, copy.is_from).map_err(|error| error.message().to_owned())
