@@ -168,7 +168,8 @@ fn a_stopped_server_comes_back_with_everything() {
     let data = directory.path().join("data");
     let binary = Path::new(env!("CARGO_BIN_EXE_cairn"));
     let server = Server::cairn_at(binary, &data).unwrap();
-    server.sql("create table kept (a int primary key, b text); insert into kept values (1, 'x'); create database other").unwrap();
+    server.sql("create table kept (a int primary key, b text); insert into kept values (1, 'x')").unwrap();
+    server.sql("create database other").unwrap();
     let (_, status) = server.stop().unwrap();
     assert!(status.success(), "{status}");
     let server = Server::cairn_at(binary, &data).unwrap();

@@ -22,6 +22,4 @@ call change(1, 'called'); select * from t order by id;
 call nope(1); call add(1, 2); select change(1, 'x');
 drop function add(int, int); select add(1, 2); drop function add; drop function nope();
 drop function if exists nope(); drop procedure change;
-create function body(a int) returns int return a * 10; select body(4);
-create function body2() returns setof int begin atomic select id from t order by id; end; select body2();
 \df pairs
