@@ -10,9 +10,9 @@ pub(crate) mod like;
 pub(crate) mod quote;
 pub(crate) mod split;
 
+pub use cairn_types::quote::{quote_identifier, quote_literal};
 pub(crate) use like::invalid_escape_string;
 pub use like::{LikePattern, like};
-pub use quote::{quote_identifier, quote_literal};
 
 use cairn_types::{Datum, Error, Result, Text, bail, err, io};
 

@@ -1,7 +1,8 @@
-//! Quoting for SQL text: identifiers and literals; taking qualified names apart.
+//! Quoting for SQL text as SQL functions ([`cairn_types::quote`] does it); taking qualified names apart.
 
 use std::sync::Arc;
 
+use cairn_types::quote::{quote_identifier, quote_literal};
 use cairn_types::{Array, Datum, Result, Text, bail, err, io, types};
 
 use crate::{Args, ScalarFn};
@@ -18,189 +19,6 @@ pub const BODIES: &[(&str, ScalarFn)] = &[
         Ok(Datum::Array(Arc::new(Array::from_elements(types::TEXT, elements))))
     }),
 ];
-
-/// PostgreSQL 15's keywords that cannot be column names without quotes, or only as type or function names;
-/// and those that can be but are quoted by `quote_ident` all the same (all that are not "unreserved").
-const QUOTED_KEYWORDS: &[&str] = &[
-    "all",
-    "analyse",
-    "analyze",
-    "and",
-    "any",
-    "array",
-    "as",
-    "asc",
-    "asymmetric",
-    "authorization",
-    "between",
-    "bigint",
-    "binary",
-    "bit",
-    "boolean",
-    "both",
-    "case",
-    "cast",
-    "char",
-    "character",
-    "check",
-    "coalesce",
-    "collate",
-    "collation",
-    "column",
-    "concurrently",
-    "constraint",
-    "create",
-    "cross",
-    "current_catalog",
-    "current_date",
-    "current_role",
-    "current_schema",
-    "current_time",
-    "current_timestamp",
-    "current_user",
-    "dec",
-    "decimal",
-    "default",
-    "deferrable",
-    "desc",
-    "distinct",
-    "do",
-    "else",
-    "end",
-    "except",
-    "exists",
-    "extract",
-    "false",
-    "fetch",
-    "float",
-    "for",
-    "foreign",
-    "freeze",
-    "from",
-    "full",
-    "grant",
-    "greatest",
-    "group",
-    "grouping",
-    "having",
-    "ilike",
-    "in",
-    "initially",
-    "inner",
-    "inout",
-    "int",
-    "integer",
-    "intersect",
-    "interval",
-    "into",
-    "is",
-    "isnull",
-    "join",
-    "lateral",
-    "leading",
-    "least",
-    "left",
-    "like",
-    "limit",
-    "localtime",
-    "localtimestamp",
-    "national",
-    "natural",
-    "nchar",
-    "none",
-    "normalize",
-    "not",
-    "notnull",
-    "null",
-    "nullif",
-    "numeric",
-    "offset",
-    "on",
-    "only",
-    "or",
-    "order",
-    "out",
-    "outer",
-    "overlaps",
-    "overlay",
-    "placing",
-    "position",
-    "precision",
-    "primary",
-    "real",
-    "references",
-    "returning",
-    "right",
-    "row",
-    "select",
-    "session_user",
-    "setof",
-    "similar",
-    "smallint",
-    "some",
-    "substring",
-    "symmetric",
-    "table",
-    "tablesample",
-    "then",
-    "time",
-    "timestamp",
-    "to",
-    "trailing",
-    "treat",
-    "trim",
-    "true",
-    "union",
-    "unique",
-    "user",
-    "using",
-    "values",
-    "varchar",
-    "variadic",
-    "verbose",
-    "when",
-    "where",
-    "window",
-    "with",
-    "xmlattributes",
-    "xmlconcat",
-    "xmlelement",
-    "xmlexists",
-    "xmlforest",
-    "xmlnamespaces",
-    "xmlparse",
-    "xmlpi",
-    "xmlroot",
-    "xmlserialize",
-    "xmltable",
-];
-
-/// An identifier as it must be written in SQL: in double quotes only where it needs them.
-pub fn quote_identifier(name: &str) -> String {
-    let mut bytes = name.bytes();
-    let plain = bytes.next().is_some_and(|first| first.is_ascii_lowercase() || first == b'_')
-        && bytes.all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
-        && QUOTED_KEYWORDS.binary_search(&name).is_err();
-    if plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
-}
-
-/// A string literal; with backslashes in it, an `E''` one, which means the same whatever
-/// `standard_conforming_strings` is.
-pub fn quote_literal(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 3);
-    if text.contains('\\') {
-        out.push('E');
-    }
-    out.push('\'');
-    for character in text.chars() {
-        if matches!(character, '\'' | '\\') {
-            out.push(character);
-        }
-        out.push(character);
-    }
-    out.push('\'');
-    out
-}
 
 /// Splits a qualified name into its identifiers, folding those without quotes to lower case.
 fn parse_ident(text: &str, strict: bool) -> Result<Vec<Text>> {
@@ -260,11 +78,6 @@ fn parse_ident(text: &str, strict: bool) -> Result<Vec<Text>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn keywords_are_sorted() {
-        assert!(QUOTED_KEYWORDS.is_sorted());
-    }
 
     #[test]
     fn quoting() {
