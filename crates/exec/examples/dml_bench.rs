@@ -7,20 +7,22 @@
 mod bench;
 
 use bench::{Bench, Table};
+use cairn_txn::Resources;
 use cairn_types::Datum;
 use cairn_types::types::{INT4, TEXT};
 
 const ROWS: usize = 100_000;
 
 fn main() {
-    let bench = Bench::new(vec![
+    let tables = vec![
         Table::new(20000, "t", &[("a", INT4), ("b", TEXT), ("c", INT4)]).primary_key(&["a"]),
         Table::new(20100, "indexed", &[("a", INT4), ("b", TEXT), ("c", INT4)])
             .primary_key(&["a"])
             .unique("indexed_c_key", &["c"])
             .index("indexed_b", &["b"], |_| {}),
         Table::new(20200, "plain", &[("a", INT4), ("b", TEXT), ("c", INT4)]),
-    ]);
+    ];
+    let bench = Bench::with_resources(tables, Resources::new(512 << 20, 256 << 20));
     let mut session = bench.session();
     let key = |run: usize| Datum::Int4((run * 7919 % ROWS) as i32);
     let text = || Datum::text("abcdefghijklmnopqrstuvwxyz");
