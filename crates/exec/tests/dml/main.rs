@@ -601,3 +601,71 @@ fn ctid_names_a_row() {
     assert_eq!(session.ok(&format!("delete from t where ctid = '{}'", keyed[0])), 1);
     assert_eq!(session.table("t"), ["1|x|5"]);
 }
+
+/// Random statements against a map: the table and its indexes are what the map says, whatever fails on the way.
+#[test]
+fn random_statements_agree_with_a_model() {
+    use std::collections::BTreeMap;
+    let bench = simple();
+    let mut session = bench.session();
+    let mut model: BTreeMap<i32, (String, Option<i32>)> = BTreeMap::new();
+    let mut seed = 0x2545_F491_4F6C_DD1D_u64;
+    let mut next = |bound: u64| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        (seed % bound) as i32
+    };
+    for _ in 0..400 {
+        let (a, c, other) = (next(12), next(8), next(12));
+        let c_text = if c == 0 { "null".to_owned() } else { c.to_string() };
+        let c_value = (c != 0).then_some(c);
+        let takes = |model: &BTreeMap<i32, (String, Option<i32>)>, but: Option<i32>| {
+            c_value.is_some() && model.iter().any(|(key, row)| Some(*key) != but && row.1 == c_value)
+        };
+        let b = format!("b{}", next(3));
+        let (sql, expected) = match next(6) {
+            0 | 1 => {
+                let fits = !model.contains_key(&a) && !takes(&model, None);
+                if fits {
+                    model.insert(a, (b.clone(), c_value));
+                }
+                (format!("insert into t values ({a}, '{b}', {c_text})"), fits)
+            }
+            2 => {
+                let fits = !model.contains_key(&a) || !takes(&model, Some(a));
+                if let (true, Some(row)) = (fits, model.get_mut(&a)) {
+                    *row = (b.clone(), c_value);
+                }
+                (format!("update t set b = '{b}', c = {c_text} where a = {a}"), fits)
+            }
+            3 => {
+                let fits = !model.contains_key(&a) || a == other || !model.contains_key(&other);
+                if let (true, Some(row)) = (fits, model.remove(&a)) {
+                    model.insert(other, row);
+                }
+                (format!("update t set a = {other} where a = {a}"), fits)
+            }
+            4 => {
+                model.remove(&a);
+                (format!("delete from t where a = {a}"), true)
+            }
+            _ => {
+                let there = model.contains_key(&a);
+                let fits = !takes(&model, there.then_some(a));
+                if fits {
+                    model.insert(a, (b.clone(), c_value));
+                }
+                let sql = format!(
+                    "insert into t values ({a}, '{b}', {c_text}) on conflict (a) do update set b = excluded.b, c = excluded.c"
+                );
+                (sql, fits)
+            }
+        };
+        assert_eq!(session.run(&sql).is_ok(), expected, "{sql}: {model:?}");
+        let text = |(a, (b, c)): (&i32, &(String, Option<i32>))| {
+            format!("{a}|{b}|{}", c.map_or("null".to_owned(), |c| c.to_string()))
+        };
+        assert_eq!(session.table("t"), model.iter().map(text).collect::<Vec<_>>(), "after {sql}");
+    }
+}
