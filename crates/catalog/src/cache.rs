@@ -51,10 +51,8 @@ impl CatalogCache {
         let generation = self.generation();
         let quiet = self.publishing.load(Ordering::SeqCst) == 0;
         let mut newest = self.newest.lock();
-        if let Some((of, catalog)) = newest.as_ref() {
-            if quiet && *of == generation {
-                return Ok((generation, catalog.clone()));
-            }
+        if let Some((_, catalog)) = newest.as_ref().filter(|(of, _)| quiet && *of == generation) {
+            return Ok((generation, catalog.clone()));
         }
         let options = BeginOptions {
             session: session.clone(),
