@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use cairn_analyze::query::{Expr, Query, Statement};
-use cairn_analyze::{NameConflict, ParamResolver, Parameters, RawStatement};
+use cairn_analyze::{AnalyzeContext, NameConflict, ParamResolver, Parameters, RawStatement};
 use cairn_catalog::{Catalog, Relation, SearchPath, TypeRef};
 use cairn_exec::{ExpressionSource, Plan, PlanContext};
 use cairn_types::{Oid, Result, types};
@@ -137,13 +137,11 @@ impl CatalogExpressions<'_> {
         parameters: Parameters<'_>,
     ) -> Result<Expr> {
         let path = SearchPath::pg_catalog();
-        let context = cairn_analyze::AnalyzeContext {
-            catalog: self.catalog,
-            search_path: &path,
-            env: self.core,
-            parameters,
-        };
-        cairn_analyze::analyze_expression(text, relation, &context)
+        cairn_analyze::analyze_expression(text, relation, &self.context(&path, parameters))
+    }
+
+    fn context<'a>(&'a self, path: &'a SearchPath, parameters: Parameters<'a>) -> AnalyzeContext<'a> {
+        AnalyzeContext { catalog: self.catalog, search_path: path, env: self.core, parameters }
     }
 }
 
@@ -167,6 +165,12 @@ impl ParamResolver for DomainValue {
 impl ExpressionSource for CatalogExpressions<'_> {
     fn over_table(&self, relation: &Arc<Relation>, text: &str) -> Result<Expr> {
         self.analyze(Some(relation), text, Parameters::None)
+    }
+
+    fn of_column(&self, relation: &Arc<Relation>, column: usize, text: &str) -> Result<Expr> {
+        let path = SearchPath::pg_catalog();
+        let context = self.context(&path, Parameters::None);
+        cairn_analyze::analyze_stored_value(text, relation, &relation.columns[column], &context)
     }
 
     fn over_domain(&self, domain: Oid, text: &str) -> Result<Expr> {

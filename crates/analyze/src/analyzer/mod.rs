@@ -139,6 +139,19 @@ pub fn analyze_expression_node(
     Ok(expr)
 }
 
+/// [`analyze_expression`] of what the catalog keeps for a column: its default, or what it is generated from. The text
+/// leaves out the casts that storing it implies; they are assignments (`varchar(3)` refuses what is too long).
+pub fn analyze_stored_value(
+    text: &str,
+    relation: &std::sync::Arc<cairn_catalog::Relation>,
+    column: &cairn_catalog::Column,
+    context: &AnalyzeContext<'_>,
+) -> Result<Expr> {
+    let node = crate::parse::parse_expression(text)?;
+    let kind = if column.generated { ExprKind::GeneratedColumn } else { ExprKind::Other };
+    analyze_column_expression(&node, Some(relation), kind, &column.name, column.ty, context)
+}
+
 /// Analyzes an expression and coerces it as an assignment to a column does: for DEFAULT and generated columns.
 pub fn analyze_column_expression(
     node: &pg_query::protobuf::Node,

@@ -871,7 +871,9 @@ pub fn without_implicit_casts(expr: &Expr) -> &Expr {
             call.args.first().map_or(expr, without_implicit_casts)
         }
         Expr::Relabel { arg, form: CallForm::ImplicitCast, .. }
-        | Expr::CoerceViaIo { arg, form: CallForm::ImplicitCast, .. } => without_implicit_casts(arg),
+        | Expr::CoerceViaIo { arg, form: CallForm::ImplicitCast, .. }
+        | Expr::ArrayCoerce { arg, form: CallForm::ImplicitCast, .. }
+        | Expr::CoerceToDomain { arg, form: CallForm::ImplicitCast, .. } => without_implicit_casts(arg),
         _ => expr,
     }
 }

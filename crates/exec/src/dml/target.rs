@@ -20,7 +20,6 @@ use super::foreign_key::ForeignKey;
 use super::unique;
 use crate::context::{ExecContext, Frame};
 use crate::expr::Code;
-use crate::expr::types::type_of;
 use crate::plan::Usage;
 use crate::planner::Planner;
 use crate::table::{IndexLayout, TableLayout};
@@ -158,19 +157,7 @@ pub fn default_expr(planner: &Planner<'_>, relation: &Arc<Relation>, column: usi
     let Some(text) = text else {
         return Ok(Some(Expr::Const { value: Datum::Null, ty: attribute.ty, location: -1 }));
     };
-    stored_expr(planner, relation, column, &text).map(Some)
-}
-
-/// An expression that the catalog keeps for a column, of the column's type: the text leaves out casts that are implied.
-fn stored_expr(planner: &Planner<'_>, relation: &Arc<Relation>, column: usize, text: &str) -> Result<Expr> {
-    let wanted = relation.columns[column].ty;
-    let expr = planner.cx.expressions.over_table(relation, text)?;
-    let given = type_of(&expr);
-    if given.oid == wanted.oid && (wanted.typmod < 0 || given.typmod == wanted.typmod) {
-        return Ok(expr);
-    }
-    let target = planner.cx.env.format_type(wanted.oid, wanted.typmod);
-    planner.cx.expressions.over_table(relation, &format!("CAST(({text}) AS {target})"))
+    planner.cx.expressions.of_column(relation, column, &text).map(Some)
 }
 
 /// What a statement does to a table, as far as it decides what must be compiled.
@@ -240,7 +227,7 @@ impl Target {
         for &column in &live {
             let attribute = &relation.columns[column];
             if let (true, Some(text)) = (attribute.generated, &attribute.default) {
-                let expr = stored_expr(planner, relation, column, text)?;
+                let expr = planner.cx.expressions.of_column(relation, column, text)?;
                 generated.push((column, planner.compile(&expr)?));
             }
         }

@@ -58,6 +58,13 @@ pub trait ExpressionSource {
         relation: &Arc<cairn_catalog::Relation>,
         text: &str,
     ) -> Result<cairn_analyze::query::Expr>;
+    /// A column's default or what it is generated from (in the same scope), coerced to the column as an assignment.
+    fn of_column(
+        &self,
+        relation: &Arc<cairn_catalog::Relation>,
+        column: usize,
+        text: &str,
+    ) -> Result<cairn_analyze::query::Expr>;
     /// A domain's check: `value` is `Expr::TestValue`.
     fn over_domain(&self, domain: Oid, text: &str) -> Result<cairn_analyze::query::Expr>;
     /// The text of an expression, for EXPLAIN: Vars are named by the queries around them, innermost last.

@@ -515,6 +515,10 @@ impl ExpressionSource for TestEnv {
     fn over_table(&self, relation: &Arc<Relation>, text: &str) -> Result<Expr> {
         cairn_analyze::analyze_expression(text, Some(relation), &self.analyze_context(&self.path))
     }
+    fn of_column(&self, relation: &Arc<Relation>, column: usize, text: &str) -> Result<Expr> {
+        let context = self.analyze_context(&self.path);
+        cairn_analyze::analyze_stored_value(text, relation, &relation.columns[column], &context)
+    }
     fn over_domain(&self, _: Oid, _: &str) -> Result<Expr> {
         Err(Error::internal("no domains here"))
     }

@@ -465,7 +465,7 @@ fn set_default(cx: &mut DdlContext<'_>, relation: &Arc<Relation>, command: &Alte
             if table::is_null_constant(&expr) {
                 None
             } else {
-                let stored = text::stored_default(&expr, &cx.catalog, cx.env)?;
+                let stored = text::stored_value(&expr, None, &cx.catalog, cx.env)?;
                 Some((stored, depend::of_expression(&expr, 0, &cx.catalog)))
             }
         }

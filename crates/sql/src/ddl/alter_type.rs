@@ -210,10 +210,7 @@ fn converted_default(
             cx.catalog.type_name(target.oid, &cx.search_path)
         ));
     };
-    if column.generated {
-        return Ok(Some(text::stored_expression(&value, over, &cx.catalog, cx.env)?));
-    }
-    Ok(Some(text::stored_default(&value, &cx.catalog, cx.env)?))
+    Ok(Some(text::stored_value(&value, over, &cx.catalog, cx.env)?))
 }
 
 /// Expressions of constraints and indexes that use the column: where they are stored, and their text.

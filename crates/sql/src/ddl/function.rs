@@ -233,7 +233,7 @@ fn read_parameters(cx: &DdlContext<'_>, nodes: &[Node], procedure: bool) -> Resu
                 &cx.analyze_context(),
             )?;
             result.default_needs.extend(depend::of_expression(&expr, 0, &cx.catalog));
-            result.defaults.push(text::stored_default(&expr, &cx.catalog, cx.env)?);
+            result.defaults.push(text::stored_value(&expr, None, &cx.catalog, cx.env)?);
         } else if input && !result.defaults.is_empty() {
             return Err(err!(
                 INVALID_FUNCTION_DEFINITION,

@@ -597,12 +597,12 @@ pub fn make_defaults(cx: &mut DdlContext<'_>, table: Oid, columns: &[Column], fi
                 if is_null_constant(&expr) {
                     continue;
                 }
-                let stored = text::stored_default(&expr, &cx.catalog, cx.env)?;
+                let stored = text::stored_value(&expr, None, &cx.catalog, cx.env)?;
                 (stored, depend::of_expression(&expr, 0, &cx.catalog))
             }
             Some(Default::Generated(node)) => {
                 let expr = text::generation_expression(cx, node, &relation, name, ty)?;
-                let stored = text::stored_expression(&expr, Some(&relation), &cx.catalog, cx.env)?;
+                let stored = text::stored_value(&expr, Some(&relation), &cx.catalog, cx.env)?;
                 (stored, depend::of_expression(&expr, table, &cx.catalog))
             }
             Some(Default::Stored(stored)) => {

@@ -53,10 +53,16 @@ pub fn stored_expression(
     })
 }
 
-/// Canonical text of a default. Using it coerces it to the column's type once more, so the implicit casts around it are
-/// left out, and `default 0.00` of a numeric(10,2) column is shown as it was written.
-pub fn stored_default(expr: &Expr, catalog: &Catalog, env: &dyn Env) -> Result<String> {
-    stored_expression(cairn_analyze::deparse::without_implicit_casts(expr), None, catalog, env)
+/// Canonical text of what a column's value comes from: a default (over no relation), or a generated column's expression.
+/// Using it coerces it to the column's type once more, as an assignment; so the implicit casts around it are left out,
+/// and `default 0.00` of a numeric(10,2) column is shown as it was written.
+pub fn stored_value(
+    expr: &Expr,
+    relation: Option<&Arc<Relation>>,
+    catalog: &Catalog,
+    env: &dyn Env,
+) -> Result<String> {
+    stored_expression(cairn_analyze::deparse::without_implicit_casts(expr), relation, catalog, env)
 }
 
 /// Canonical text of a query, for the catalog.

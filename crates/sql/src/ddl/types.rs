@@ -251,7 +251,7 @@ pub fn create_domain(cx: &mut DdlContext<'_>, statement: &protobuf::CreateDomain
                 }
                 if let Some(node) = constraint.raw_expr.as_deref() {
                     let expr = text::default_expression(cx, node, &name, ty)?;
-                    default = Some(text::stored_default(&expr, &cx.catalog, cx.env)?);
+                    default = Some(text::stored_value(&expr, None, &cx.catalog, cx.env)?);
                 }
             }
             ConstrType::ConstrCheck => checks.push((**constraint).clone()),
