@@ -18,7 +18,8 @@ use rocksdb::{ColumnFamily, ColumnFamilyDescriptor, DB, Range, WriteBatch, Write
 use crate::iterator::{Mode, OwnedIterator, Pool};
 use crate::meta::{self, Counter, SequenceRecord};
 use crate::{
-    Clock, EngineOptions, Error, ReadStats, Resources, Result, StorageId, Timestamp, key, options, value,
+    Clock, EngineOptions, Error, Pins, ReadStats, Resources, Result, StorageId, Timestamp, key, options,
+    value,
 };
 
 const VERSIONS: &str = rocksdb::DEFAULT_COLUMN_FAMILY_NAME;
@@ -52,6 +53,7 @@ pub struct Engine {
     /// The ceiling that was found when the directory was opened.
     recovered: Timestamp,
     sync_observer: OnceLock<SyncObserver>,
+    pins: Arc<Pins>,
 }
 
 /// Told of every [`Engine::sync`]: before it begins, and after it succeeded.
@@ -111,6 +113,7 @@ impl Engine {
             clock_reserve: engine_options.clock_reserve_micros << crate::timestamp::LOGICAL_BITS,
             recovered: Timestamp::MIN,
             sync_observer: OnceLock::new(),
+            pins: Arc::default(),
         };
         engine.check_format()?;
         engine.delete_pending_storages()?;
@@ -131,6 +134,11 @@ impl Engine {
     /// At or above the time of every version that was there when the directory was opened.
     pub fn recovered_up_to(&self) -> Timestamp {
         self.recovered
+    }
+
+    /// The times that somebody reads at.
+    pub fn pins(&self) -> &Arc<Pins> {
+        &self.pins
     }
 
     fn check_format(&self) -> Result<()> {

@@ -9,6 +9,7 @@
 //! - [`meta`]: everything that has no versions (format number, counters, sequences, given-up key spaces)
 //! - [`Engine`]: one directory: open and recovery, writing, point reads
 //! - [`Cursor`]: visible rows of a range, in both directions
+//! - [`pins`]: which past times somebody still reads
 //! - [`options`]: what RocksDB is told, and why
 //!
 //! The rule a reader must not break: **one storage id, no key a prefix of another** (see [`key`]).
@@ -21,6 +22,7 @@ mod iterator;
 pub mod key;
 pub mod meta;
 pub mod options;
+pub mod pins;
 mod stats;
 pub mod timestamp;
 pub mod value;
@@ -31,5 +33,6 @@ pub use engine::{Batch, Engine, PointReader, Space, SyncObserver, SyncPhase, Ver
 pub use error::{Error, Result};
 pub use key::StorageId;
 pub use options::{EngineOptions, Resources};
+pub use pins::{PinGuard, PinInfo, PinKind, PinView, Pins};
 pub use stats::ReadStats;
 pub use timestamp::Timestamp;
