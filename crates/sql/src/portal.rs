@@ -10,6 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use cairn_exec::Execution;
+use cairn_txn::Snapshot;
 use cairn_types::{Datum, Error, Result, Row, Text, err};
 
 use crate::client::ResultShape;
@@ -88,6 +89,15 @@ impl Portals {
     /// The portal of this name, or 34000.
     pub fn require(&self, name: &str, what: &str) -> Result<Rc<RefCell<Portal>>> {
         self.get(name).ok_or_else(|| err!(INVALID_CURSOR_NAME, "{what} \"{name}\" does not exist"))
+    }
+
+    /// What the portals that have not come to their end read at.
+    pub fn running_snapshots(&self) -> Vec<Snapshot> {
+        let running = self.by_name.values().filter_map(|portal| match &portal.try_borrow().ok()?.state {
+            State::Running(execution) => Some(execution.frame.snapshot),
+            State::Ready | State::Rows(_) | State::Done => None,
+        });
+        running.collect()
     }
 
     pub fn remove(&mut self, name: &str) -> Option<Rc<RefCell<Portal>>> {

@@ -142,6 +142,17 @@ impl Core {
         self.snapshots.borrow_mut().pop();
     }
 
+    /// A statement of the client has ended inside a block: history is kept for open cursors only, and for the snapshot of a
+    /// repeatable read transaction. (The end of a transaction needs no help.)
+    pub(crate) fn release_snapshots(&self) {
+        if self.phase() == Phase::Idle || !self.snapshots.borrow().is_empty() {
+            return;
+        }
+        if let Some(transaction) = self.transaction_if_begun() {
+            transaction.release_snapshots(&self.portals.borrow().running_snapshots());
+        }
+    }
+
     /// Runs a plan to its end. `sink` gets every row. The number of rows, or of rows changed.
     pub(crate) fn run_plan(
         &self,

@@ -288,6 +288,7 @@ impl Session {
         if result.is_err() {
             core.abort();
         }
+        core.release_snapshots();
         core.send_notices(client);
         self.report_settings(client);
         result.map_err(|error| locate(error, text))

@@ -179,6 +179,9 @@ pub trait Transaction: Send + Sync {
     /// The snapshot for a statement that starts now: a new time in read committed, the transaction's own
     /// otherwise; `command` is the current one.
     fn snapshot(&self) -> Result<Snapshot>;
+    /// Snapshots of this transaction other than these are no longer in use, so that history need not be kept for them. The
+    /// end of the transaction releases all; repeatable read keeps its one until then.
+    fn release_snapshots(&self, _still_used: &[Snapshot]) {}
     /// Ends a command: writes so far become visible to snapshots taken from now on.
     fn advance_command(&self) -> CommandId;
 

@@ -142,7 +142,7 @@ impl Drop for Inner {
 
 impl Store for Database {
     fn begin(&self, options: BeginOptions) -> Result<Arc<dyn Transaction>> {
-        Ok(Arc::new(Txn::begin(self.inner.clone(), options)))
+        Ok(Arc::new(Txn::begin(self.inner.clone(), options)?))
     }
 
     fn allocate_oid(&self) -> Result<u32> {

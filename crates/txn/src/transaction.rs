@@ -9,13 +9,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use bytes::Bytes;
-use cairn_storage::{ReadStats, key};
+use cairn_storage::{PinKind, ReadStats, key};
 use parking_lot::Mutex;
 
 use crate::bulk::Bulk;
 use crate::cursor::MergeCursor;
 use crate::database::Inner;
 use crate::locks::{LockMark, LockOwner};
+use crate::snapshots::SnapshotPins;
 use crate::write_set::{UndoMark, WriteSet};
 use crate::{
     BeginOptions, CommandId, Conflict, Cursor, Direction, Durability, Error, Isolation, KeyRange,
@@ -116,15 +117,27 @@ pub(crate) struct Txn {
     command: AtomicU32,
     /// The time of all snapshots; 0 until it is taken, and always for read committed.
     fixed_time: AtomicU64,
+    pins: Mutex<SnapshotPins>,
 }
 
 impl Txn {
-    pub(crate) fn begin(database: Arc<Inner>, options: BeginOptions) -> Self {
+    /// [`Error::HistoryGone`] for a read time whose history may have been collected.
+    pub(crate) fn begin(database: Arc<Inner>, options: BeginOptions) -> Result<Self> {
         let number = database.next_transaction.fetch_add(1, Ordering::Relaxed);
+        let mut held = SnapshotPins::default();
+        let mut fixed = None;
+        if let Some(requested) = options.read_time {
+            // A time in the future is not repeatable: the present will do.
+            let time = requested.min(database.pipeline.visible()).max(Timestamp(1));
+            let pins = database.pipeline.engine.pins();
+            let pin = pins
+                .pin_at(options.session.pid, PinKind::Transaction, time)
+                .map_err(|oldest| Error::HistoryGone { requested, oldest })?;
+            held.hold(pin);
+            fixed = Some(time);
+        }
         let owner = LockOwner::new(options.session, number);
-        // A time in the future is not repeatable: the present will do.
-        let fixed = options.read_time.map(|time| time.min(database.pipeline.visible()).max(Timestamp(1)));
-        Txn {
+        Ok(Txn {
             core: Arc::new(Core {
                 database,
                 state: Mutex::default(),
@@ -136,7 +149,15 @@ impl Txn {
             read_only: options.read_only || fixed.is_some(),
             command: AtomicU32::new(0),
             fixed_time: AtomicU64::new(fixed.map_or(0, |time| time.0)),
-        }
+            pins: Mutex::new(held),
+        })
+    }
+
+    /// Pins what is visible now, and returns its time.
+    fn pin_visible(&self, kind: PinKind) -> Timestamp {
+        let pipeline = &self.core.database.pipeline;
+        let mut pins = self.pins.lock();
+        pins.take(pipeline.engine.pins(), self.owner.pid(), kind, || pipeline.visible())
     }
 
     fn command(&self) -> CommandId {
@@ -227,6 +248,7 @@ impl Txn {
 
     fn roll_back(&self, state: &mut State) {
         state.finished = true;
+        self.pins.lock().release_all();
         state.writes.clear();
         let created = std::mem::take(&mut state.created);
         if !created.is_empty()
@@ -263,13 +285,25 @@ impl Transaction for Txn {
         let read_time = if fixed != 0 {
             Timestamp(fixed)
         } else {
-            let visible = self.core.database.pipeline.visible();
-            if self.isolation == Isolation::RepeatableRead {
-                self.fixed_time.store(visible.0, Ordering::Release);
+            match self.isolation {
+                Isolation::ReadCommitted => self.pin_visible(PinKind::Statement),
+                Isolation::RepeatableRead => {
+                    let visible = self.pin_visible(PinKind::Transaction);
+                    self.fixed_time.store(visible.0, Ordering::Release);
+                    visible
+                }
             }
-            visible
         };
         Ok(Snapshot { read_time, command: self.command() })
+    }
+
+    fn release_snapshots(&self, still_used: &[Snapshot]) {
+        if self.fixed_time.load(Ordering::Acquire) != 0 {
+            return;
+        }
+        let newest = still_used.iter().map(|snapshot| snapshot.read_time).max().unwrap_or(Timestamp::MIN);
+        let used = |time| still_used.iter().any(|snapshot| snapshot.read_time == time);
+        self.pins.lock().release_except(used, newest);
     }
 
     fn advance_command(&self) -> CommandId {
@@ -512,6 +546,7 @@ impl Transaction for Txn {
         if !state.has_work() {
             state.finished = true;
             drop(state);
+            self.pins.lock().release_all();
             database.locks.release_all(&self.owner);
             self.wait_settled()?;
             return Ok(None);
@@ -562,6 +597,7 @@ impl Transaction for Txn {
                     database.recent.note(key, time);
                 }
                 drop(state);
+                self.pins.lock().release_all();
                 for storage in dropped {
                     database.sequences.forget(storage);
                 }

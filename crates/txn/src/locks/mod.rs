@@ -80,6 +80,11 @@ impl LockOwner {
         LockOwner { session, agent, acquired: Mutex::new(Vec::new()) }
     }
 
+    /// The session's number, as clients know it.
+    pub fn pid(&self) -> i32 {
+        self.session.pid
+    }
+
     pub fn number(&self) -> TransactionNumber {
         self.agent.number
     }
