@@ -61,6 +61,7 @@ fn add_reads(total: &mut ReadCounters, before: &ReadCounters, after: &ReadCounte
     total.keys_found += after.keys_found.saturating_sub(before.keys_found);
     total.versions_skipped += after.versions_skipped.saturating_sub(before.versions_skipped);
     total.tombstones_skipped += after.tombstones_skipped.saturating_sub(before.tombstones_skipped);
+    total.ranges_skipped += after.ranges_skipped.saturating_sub(before.ranges_skipped);
     total.bytes_read += after.bytes_read.saturating_sub(before.bytes_read);
 }
 

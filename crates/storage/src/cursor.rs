@@ -13,14 +13,14 @@
 //! versions of a row are stepped over one by one, because a step costs a tenth of a seek; after
 //! [`STEPS_BEFORE_SEEK`] of them a seek jumps over the rest, so that 100,000 versions of a row cost what four do.
 //!
-//! A run of rows that are all invisible is walked here. Remembering such runs and jumping over them belongs into
-//! [`Cursor::advance_forward`] and [`Cursor::advance_backward`], where one row's verdict is known and the next
-//! row is about to be looked at.
+//! A run of rows that are all invisible is walked once, remembered, and jumped over by later scans
+//! ([`crate::dead_ranges`]).
 //!
 //! The rule a reader must not break: bounds are compared with keys, never with stored keys (see [`crate::key`]).
 
 use std::sync::Arc;
 
+use crate::dead_ranges::{EdgeKind, Jump, Learner, Step};
 use crate::iterator::OwnedIterator;
 use crate::{Engine, ReadStats, Result, Timestamp, key, value};
 
@@ -59,6 +59,8 @@ pub struct Cursor {
     value: Vec<u8>,
     time: Timestamp,
     stats: ReadStats,
+    /// `None`: does not use the index of dead ranges.
+    learner: Option<Learner>,
 }
 
 impl Cursor {
@@ -70,8 +72,34 @@ impl Cursor {
         direction: Direction,
         at: Timestamp,
     ) -> Result<Self> {
+        let ranges = engine.dead_ranges();
+        let learner = ranges.enabled().then(|| Learner::new(ranges.clone(), direction, ranges.mark()));
+        Self::with_learner(engine, low, high, direction, at, learner)
+    }
+
+    /// For a key space that only its reader knows and to which it still adds rows in the past (bulk load).
+    pub fn open_private(
+        engine: Arc<Engine>,
+        low: &[u8],
+        high: &[u8],
+        direction: Direction,
+        at: Timestamp,
+    ) -> Result<Self> {
+        Self::with_learner(engine, low, high, direction, at, None)
+    }
+
+    /// The learner's mark precedes the iterator.
+    fn with_learner(
+        engine: Arc<Engine>,
+        low: &[u8],
+        high: &[u8],
+        direction: Direction,
+        at: Timestamp,
+        learner: Option<Learner>,
+    ) -> Result<Self> {
         let iterator = engine.take_range_iterator()?;
         Ok(Cursor {
+            learner,
             engine,
             iterator: Some(iterator),
             direction,
@@ -149,53 +177,69 @@ impl Cursor {
         match self.state {
             State::End => return Ok(false),
             State::Start => {
-                walk.seek_bound(&self.low);
-                // A stored key behind the bound may belong to a key before it, of which the bound is an extension.
-                if let Some((found, _)) = walk.current()?
-                    && found < &self.low[..]
-                {
-                    self.key.clear();
-                    self.key.extend_from_slice(found);
-                    walk.seek_behind(&self.key);
+                renew_if_needed(&self.engine, &mut self.learner, &mut walk)?;
+                let known = self.learner.as_mut().and_then(|l| l.begin(&self.low, &self.high, self.at));
+                match known {
+                    Some(jump) if jump.to.bytes >= self.high => {
+                        walk.count_jump(&jump);
+                        self.state = State::End;
+                        return Ok(false);
+                    }
+                    Some(jump) => walk.jump_forward(&jump)?,
+                    None => walk.seek_bound(&self.low)?,
                 }
             }
             State::OnRow => walk.leave_row(&self.key)?,
         }
         loop {
-            let Some((found, time)) = walk.current()? else {
-                self.state = State::End;
-                return Ok(false);
-            };
+            let Some((found, time)) = walk.current()? else { break };
             if found >= &self.high[..] {
-                self.state = State::End;
-                return Ok(false);
+                break;
             }
             self.key.clear();
             self.key.extend_from_slice(found);
-            let time = if time <= self.at {
-                time
-            } else {
-                match walk.find_at(&self.key, self.at)? {
-                    Some(time) => time,
-                    // The iterator is on another key now, or at the end.
-                    None => continue,
-                }
-            };
-            walk.stats.newest_seen = walk.stats.newest_seen.max(time);
-            match value::split_stored(walk.iterator.value().unwrap_or(&[]))? {
-                Some(payload) => {
+            let newer = time > self.at;
+            // The version that counts; without one the iterator is on another key now, or at the end.
+            let visible = if newer { walk.find_at(&self.key, self.at)? } else { Some(time) };
+            let mut since = Timestamp::MIN;
+            if let Some(time) = visible {
+                walk.stats.newest_seen = walk.stats.newest_seen.max(time);
+                if let Some(payload) = value::split_stored(walk.iterator.value().unwrap_or(&[]))? {
                     walk.stats.keys_found += 1;
                     walk.stats.bytes_read += (self.key.len() + payload.len()) as u64;
                     self.time = time;
                     self.state = State::OnRow;
+                    if let Some(learner) = &mut self.learner {
+                        learner.live(walk.stats.steps());
+                    }
                     return Ok(true);
                 }
-                None => {
-                    walk.stats.tombstones_skipped += 1;
-                    walk.leave_row(&self.key)?;
+                walk.stats.tombstones_skipped += 1;
+                since = time;
+            }
+            let step = match &mut self.learner {
+                Some(learner) => learner.dead(&self.key, since, newer, walk.stats.steps()),
+                None => Step::Walk,
+            };
+            match step {
+                Step::Walk if visible.is_some() => walk.leave_row(&self.key)?,
+                Step::Walk => {}
+                Step::Jump(jump) if jump.to.bytes >= self.high => {
+                    walk.count_jump(&jump);
+                    break;
+                }
+                Step::Jump(jump) => walk.jump_forward(&jump)?,
+                Step::Renew => {
+                    renew_if_needed(&self.engine, &mut self.learner, &mut walk)?;
+                    walk.seek_behind(&self.key);
                 }
             }
         }
+        if let Some(learner) = &mut self.learner {
+            learner.live(walk.stats.steps());
+        }
+        self.state = State::End;
+        Ok(false)
     }
 
     fn advance_backward(&mut self) -> Result<bool> {
@@ -205,34 +249,82 @@ impl Cursor {
         };
         match self.state {
             State::End => return Ok(false),
-            State::Start => walk.seek_last_before(&self.high, &mut self.key)?,
+            State::Start => {
+                renew_if_needed(&self.engine, &mut self.learner, &mut walk)?;
+                let known = self.learner.as_mut().and_then(|l| l.begin(&self.low, &self.high, self.at));
+                match known {
+                    Some(jump) if jump.to.bytes <= self.low => {
+                        walk.count_jump(&jump);
+                        self.state = State::End;
+                        return Ok(false);
+                    }
+                    Some(jump) => walk.jump_backward(&jump, &mut self.key)?,
+                    None => walk.seek_last_before(&self.high, &mut self.key)?,
+                }
+            }
             State::OnRow => {}
         }
         loop {
-            let Some((found, _)) = walk.current()? else {
-                self.state = State::End;
-                return Ok(false);
-            };
+            let Some((found, _)) = walk.current()? else { break };
             if found < &self.low[..] {
-                self.state = State::End;
-                return Ok(false);
+                break;
             }
             self.key.clear();
             self.key.extend_from_slice(found);
-            let Some((time, is_value)) = walk.newest_from_oldest(&self.key, self.at, &mut self.value)? else {
-                continue;
-            };
-            walk.stats.newest_seen = walk.stats.newest_seen.max(time);
-            if is_value {
-                walk.stats.keys_found += 1;
-                walk.stats.bytes_read += (self.key.len() + self.value.len()) as u64;
-                self.time = time;
-                self.state = State::OnRow;
-                return Ok(true);
+            let row = walk.newest_from_oldest(&self.key, self.at, &mut self.value)?;
+            let mut since = Timestamp::MIN;
+            if let Some((time, is_value)) = row.visible {
+                walk.stats.newest_seen = walk.stats.newest_seen.max(time);
+                if is_value {
+                    walk.stats.keys_found += 1;
+                    walk.stats.bytes_read += (self.key.len() + self.value.len()) as u64;
+                    self.time = time;
+                    self.state = State::OnRow;
+                    if let Some(learner) = &mut self.learner {
+                        learner.live(walk.stats.steps());
+                    }
+                    return Ok(true);
+                }
+                walk.stats.tombstones_skipped += 1;
+                since = time;
             }
-            walk.stats.tombstones_skipped += 1;
+            let step = match &mut self.learner {
+                Some(learner) => learner.dead(&self.key, since, row.newer, walk.stats.steps()),
+                None => Step::Walk,
+            };
+            match step {
+                // The iterator is before the key already.
+                Step::Walk => {}
+                Step::Jump(jump) if jump.to.bytes <= self.low => {
+                    walk.count_jump(&jump);
+                    break;
+                }
+                Step::Jump(jump) => walk.jump_backward(&jump, &mut self.key)?,
+                Step::Renew => {
+                    renew_if_needed(&self.engine, &mut self.learner, &mut walk)?;
+                    walk.seek_before(&self.key);
+                }
+            }
         }
+        if let Some(learner) = &mut self.learner {
+            learner.live(walk.stats.steps());
+        }
+        self.state = State::End;
+        Ok(false)
     }
+}
+
+/// Replaces a learner's iterator that is too old to learn from; the caller positions it. What the cursor sees
+/// stays the same: the versions at its read time.
+fn renew_if_needed(engine: &Engine, learner: &mut Option<Learner>, walk: &mut Walk<'_>) -> Result<()> {
+    if let Some(learner) = learner
+        && learner.needs_renewal()
+    {
+        let mark = engine.dead_ranges().mark();
+        walk.iterator.refresh()?;
+        learner.renewed(mark, walk.stats.steps());
+    }
+    Ok(())
 }
 
 impl Drop for Cursor {
@@ -241,6 +333,14 @@ impl Drop for Cursor {
             self.engine.give_back_range_iterator(iterator);
         }
     }
+}
+
+/// What a row's versions are to a read time.
+struct RowSeen {
+    /// Time of the version that counts, and whether it is a value.
+    visible: Option<(Timestamp, bool)>,
+    /// There are versions later than the read time.
+    newer: bool,
 }
 
 /// Moves of the iterator, counted.
@@ -274,9 +374,53 @@ impl Walk<'_> {
         self.iterator.prev();
     }
 
-    fn seek_bound(&mut self, bound: &[u8]) {
+    /// To the first version of a key at or behind `bound`.
+    fn seek_bound(&mut self, bound: &[u8]) -> Result<()> {
         self.stats.seeks += 1;
         self.iterator.seek(bound);
+        // A stored key behind the bound may belong to a key before it, of which the bound is an extension.
+        let before = match self.current()? {
+            Some((found, _)) if found < bound => found.len(),
+            _ => return Ok(()),
+        };
+        self.seek_behind(&bound[..before]);
+        Ok(())
+    }
+
+    fn count_jump(&mut self, jump: &Jump) {
+        self.stats.ranges_skipped += 1;
+        self.stats.newest_seen = self.stats.newest_seen.max(jump.since);
+    }
+
+    /// To the first version of a key at or behind a border.
+    fn jump_forward(&mut self, jump: &Jump) -> Result<()> {
+        self.count_jump(jump);
+        match (jump.to.kind, jump.to.key_before()) {
+            (_, Some(key)) => self.seek_behind(key),
+            (EdgeKind::Key, None) => self.seek_version(&jump.to.bytes, Timestamp::MAX),
+            (_, None) => self.seek_bound(&jump.to.bytes)?,
+        }
+        Ok(())
+    }
+
+    /// To the last version of a key before a border. `scratch` is overwritten.
+    fn jump_backward(&mut self, jump: &Jump, scratch: &mut Vec<u8>) -> Result<()> {
+        self.count_jump(jump);
+        match (jump.to.kind, jump.to.key_before()) {
+            (_, Some(key)) => self.seek_last_of(key),
+            (EdgeKind::Key, None) => self.seek_before(&jump.to.bytes),
+            (_, None) => self.seek_last_before(&jump.to.bytes, scratch)?,
+        }
+        Ok(())
+    }
+
+    /// To the oldest version of `key`, or before it if there is none.
+    fn seek_last_of(&mut self, key: &[u8]) {
+        let mut target = std::mem::take(&mut self.iterator.target);
+        key::write_stored(&mut target, key, Timestamp::MIN);
+        self.stats.seeks += 1;
+        self.iterator.seek_for_prev(&target);
+        self.iterator.target = target;
     }
 
     /// To the newest version of `key` at or before `at`, or behind the key.
@@ -307,17 +451,14 @@ impl Walk<'_> {
         // A key that is a proper prefix of the bound is below it, though its stored keys may lie behind it. That
         // needs a bound that is longer than a storage id.
         if bound.len() > key::STORAGE_ID_BYTES {
-            self.seek_bound(bound);
+            self.stats.seeks += 1;
+            self.iterator.seek(bound);
             if let Some((found, _)) = self.current()?
                 && found < bound
             {
                 scratch.clear();
                 scratch.extend_from_slice(found);
-                let mut target = std::mem::take(&mut self.iterator.target);
-                key::write_stored(&mut target, scratch, Timestamp::MIN);
-                self.stats.seeks += 1;
-                self.iterator.seek_for_prev(&target);
-                self.iterator.target = target;
+                self.seek_last_of(scratch);
                 return Ok(());
             }
         }
@@ -362,44 +503,45 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// From the oldest version of `key`: the newest at or before `at`, its payload in `payload`, as time and
-    /// whether it is a value; `None` if there is none. Leaves the iterator before the key.
-    fn newest_from_oldest(
-        &mut self,
-        key: &[u8],
-        at: Timestamp,
-        payload: &mut Vec<u8>,
-    ) -> Result<Option<(Timestamp, bool)>> {
-        let mut newest = None;
+    /// From the oldest version of `key`: the newest at or before `at`, its payload in `payload`. Leaves the iterator
+    /// before the key.
+    fn newest_from_oldest(&mut self, key: &[u8], at: Timestamp, payload: &mut Vec<u8>) -> Result<RowSeen> {
+        let mut visible = None;
         for _ in 0..=STEPS_BEFORE_SEEK {
             let time = match self.current()? {
                 Some((found, time)) if found == key => time,
-                _ => return Ok(newest),
+                _ => return Ok(RowSeen { visible, newer: false }),
             };
             if time > at {
                 self.stats.versions_skipped += 1;
                 // Only newer ones lie ahead.
-                return self.skip_newer(key).map(|()| newest);
+                self.skip_newer(key)?;
+                return Ok(RowSeen { visible, newer: true });
             }
-            if newest.is_some() {
+            if visible.is_some() {
                 self.stats.versions_skipped += 1;
             }
-            newest = Some((time, self.read_payload(payload)?));
+            visible = Some((time, self.read_payload(payload)?));
             self.prev();
         }
         match self.current()? {
             Some((found, _)) if found == key => {}
-            _ => return Ok(newest),
+            _ => return Ok(RowSeen { visible, newer: false }),
         }
         self.stats.versions_skipped += 1;
         self.seek_version(key, at);
         if let Some((found, time)) = self.current()?
             && found == key
         {
-            newest = Some((time, self.read_payload(payload)?));
+            visible = Some((time, self.read_payload(payload)?));
         }
-        self.seek_before(key);
-        Ok(newest)
+        self.prev();
+        let newer = matches!(self.current()?, Some((found, _)) if found == key);
+        if newer {
+            self.stats.versions_skipped += 1;
+            self.seek_before(key);
+        }
+        Ok(RowSeen { visible, newer })
     }
 
     /// From a version of `key` that is too new, going backward: before the key.

@@ -15,11 +15,12 @@ use parking_lot::Mutex;
 use rocksdb::checkpoint::Checkpoint;
 use rocksdb::{ColumnFamily, ColumnFamilyDescriptor, DB, Range, WriteBatch, WriteOptions};
 
+use crate::dead_ranges::Writing;
 use crate::iterator::{Mode, OwnedIterator, Pool};
 use crate::meta::{self, Counter, SequenceRecord};
 use crate::{
-    Clock, EngineOptions, Error, Pins, ReadStats, Resources, Result, StorageId, Timestamp, key, options,
-    value,
+    Clock, DeadRanges, EngineOptions, Error, Pins, ReadStats, Resources, Result, StorageId, Timestamp, key,
+    options, value,
 };
 
 const VERSIONS: &str = rocksdb::DEFAULT_COLUMN_FAMILY_NAME;
@@ -54,6 +55,7 @@ pub struct Engine {
     recovered: Timestamp,
     sync_observer: OnceLock<SyncObserver>,
     pins: Arc<Pins>,
+    dead_ranges: Arc<DeadRanges>,
 }
 
 /// Told of every [`Engine::sync`]: before it begins, and after it succeeded.
@@ -103,6 +105,7 @@ impl Engine {
                 Error::from(error)
             }
         })?;
+        let pins = Arc::<Pins>::default();
         let mut engine = Engine {
             pool: Pool::new(),
             db: Arc::new(db),
@@ -113,7 +116,11 @@ impl Engine {
             clock_reserve: engine_options.clock_reserve_micros << crate::timestamp::LOGICAL_BITS,
             recovered: Timestamp::MIN,
             sync_observer: OnceLock::new(),
-            pins: Arc::default(),
+            pins: pins.clone(),
+            dead_ranges: Arc::new(DeadRanges::new(
+                engine_options.dead_range_bytes,
+                Arc::new(move |from, to| pins.pinned_between(from, to)),
+            )),
         };
         engine.check_format()?;
         engine.delete_pending_storages()?;
@@ -177,12 +184,13 @@ impl Engine {
     // ---- writing ----------------------------------------------------------------------------------------
 
     pub fn batch(&self) -> Batch<'_> {
-        Batch { engine: self, rocks: WriteBatch::default(), key: Vec::new(), value: Vec::new() }
+        let writing = self.dead_ranges.begin_write();
+        Batch { engine: self, rocks: WriteBatch::default(), key: Vec::new(), value: Vec::new(), writing }
     }
 
     /// Writes the batch to log and memtable; not durable before the next [`Engine::sync`].
-    pub fn write(&self, batch: Batch<'_>) -> Result<()> {
-        Ok(self.db.write_opt(batch.rocks, &self.write_options)?)
+    pub fn write(&self, mut batch: Batch<'_>) -> Result<()> {
+        Ok(self.db.write_opt(std::mem::take(&mut batch.rocks), &self.write_options)?)
     }
 
     /// The same for a batch whose newest version is of `newest`: raises the clock ceiling with it if need be.
@@ -249,9 +257,16 @@ impl Engine {
         self.pool.give_back(Mode::Range, iterator);
     }
 
-    /// To be called every second or so: lets go of memory and files that idle iterators hold.
-    pub fn sweep_idle_iterators(&self) {
+    /// To be called every second or so: lets go of memory and files that idle iterators hold, and keeps the index of
+    /// dead ranges small.
+    pub fn sweep(&self) {
         self.pool.sweep();
+        self.dead_ranges.sweep();
+    }
+
+    /// Where nothing is visible.
+    pub fn dead_ranges(&self) -> &Arc<DeadRanges> {
+        &self.dead_ranges
     }
 
     /// How much room a key space takes.
@@ -366,6 +381,14 @@ pub struct Batch<'engine> {
     rocks: WriteBatch,
     key: Vec<u8>,
     value: Vec<u8>,
+    /// In flight until it is written, or dropped.
+    writing: Writing,
+}
+
+impl Drop for Batch<'_> {
+    fn drop(&mut self) {
+        self.engine.dead_ranges.end_write(&self.writing);
+    }
 }
 
 impl Batch<'_> {
@@ -380,6 +403,9 @@ impl Batch<'_> {
     /// A value, or a tombstone for `None`.
     pub fn version(&mut self, key: &[u8], time: Timestamp, payload: Option<&[u8]>) {
         debug_assert!(key.len() >= key::STORAGE_ID_BYTES && time > Timestamp::MIN && time < Timestamp::MAX);
+        if payload.is_some() {
+            self.engine.dead_ranges.register(&mut self.writing, key);
+        }
         key::write_stored(&mut self.key, key, time);
         value::write_stored(&mut self.value, payload);
         self.rocks.put(&self.key, &self.value);

@@ -10,12 +10,14 @@
 //! - [`Engine`]: one directory: open and recovery, writing, point reads
 //! - [`Cursor`]: visible rows of a range, in both directions
 //! - [`pins`]: which past times somebody still reads
+//! - [`dead_ranges`]: where nothing is visible, so that cursors need not look
 //! - [`options`]: what RocksDB is told, and why
 //!
 //! The rule a reader must not break: **one storage id, no key a prefix of another** (see [`key`]).
 
 pub mod clock;
 mod cursor;
+pub mod dead_ranges;
 mod engine;
 mod error;
 mod iterator;
@@ -24,11 +26,13 @@ pub mod meta;
 pub mod options;
 pub mod pins;
 mod stats;
+mod sync;
 pub mod timestamp;
 pub mod value;
 
 pub use clock::{Clock, SystemTime, TimeSource};
 pub use cursor::{Cursor, Direction};
+pub use dead_ranges::DeadRanges;
 pub use engine::{Batch, Engine, PointReader, Space, SyncObserver, SyncPhase, Version};
 pub use error::{Error, Result};
 pub use key::StorageId;

@@ -70,6 +70,8 @@ pub struct EngineOptions {
     pub file_bytes: u64,
     /// Prefix filters in files and memtable. Answers never depend on them.
     pub filters: bool,
+    /// Memory for the index of dead ranges, about; 0 switches it off. Answers never depend on it.
+    pub dead_range_bytes: usize,
     /// How far ahead of the clock the persisted ceiling runs: an unclean restart begins up to so much later.
     pub clock_reserve_micros: u64,
     /// Whether a missing directory is created.
@@ -82,6 +84,7 @@ impl Default for EngineOptions {
             memtable_bytes: 64 << 20,
             file_bytes: 64 << 20,
             filters: true,
+            dead_range_bytes: 32 << 20,
             clock_reserve_micros: 1_000_000,
             create: true,
         }

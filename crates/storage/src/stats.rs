@@ -15,6 +15,8 @@ pub struct ReadStats {
     pub versions_skipped: u64,
     /// Tombstones that were the visible version of their key.
     pub tombstones_skipped: u64,
+    /// Jumps over dead ranges.
+    pub ranges_skipped: u64,
     /// Bytes of keys and values given to the caller.
     pub bytes_read: u64,
     /// Time of the newest version that the answer rests on, tombstones included. A reply built on it must not
@@ -23,12 +25,18 @@ pub struct ReadStats {
 }
 
 impl ReadStats {
+    /// Work in steps; a seek costs about as much as sixteen.
+    pub(crate) fn steps(&self) -> u64 {
+        self.nexts + 16 * self.seeks
+    }
+
     pub fn add(&mut self, other: &ReadStats) {
         self.seeks += other.seeks;
         self.nexts += other.nexts;
         self.keys_found += other.keys_found;
         self.versions_skipped += other.versions_skipped;
         self.tombstones_skipped += other.tombstones_skipped;
+        self.ranges_skipped += other.ranges_skipped;
         self.bytes_read += other.bytes_read;
         self.newest_seen = self.newest_seen.max(other.newest_seen);
     }

@@ -1,5 +1,6 @@
 //! The versioned store and an in-memory map of versions run the same history and must give the same answers,
-//! whatever the options: filters on and off, tiny memtables, flushes, compactions and restarts in between.
+//! whatever the options: filters on and off, dead ranges on, off and without room, tiny memtables, flushes,
+//! compactions and restarts in between, cursors held open while others write.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
@@ -49,6 +50,25 @@ enum Step {
         age: u64,
         backward: bool,
     },
+    /// All rows of a range get a tombstone, in one commit or one each.
+    DeleteRange {
+        low: Key,
+        high: Key,
+        one_by_one: bool,
+    },
+    /// A cursor that stays open while others write.
+    Hold {
+        low: Key,
+        high: Key,
+        age: u64,
+        backward: bool,
+    },
+    /// So many rows of one of the held cursors; then it may get another range.
+    Pull {
+        which: usize,
+        rows: usize,
+        then: Option<(Key, Key)>,
+    },
     /// One cursor, used for several ranges.
     Reset {
         ranges: Vec<(Key, Key)>,
@@ -90,6 +110,18 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(low, high, age, backward)| Step::Scan { low, high, age, backward }),
         3 => (proptest::collection::vec((bound(), bound()), 1..4), 0u64..30, any::<bool>())
             .prop_map(|(ranges, age, backward)| Step::Reset { ranges, age, backward }),
+        3 => (bound(), bound(), any::<bool>())
+            .prop_map(|(low, high, one_by_one)| Step::DeleteRange { low, high, one_by_one }),
+        2 => any::<bool>().prop_map(|one_by_one| Step::DeleteRange {
+            low: vec![0, 0, 0, 1], high: vec![0, 0, 0, 2], one_by_one
+        }),
+        2 => (0u64..30, any::<bool>()).prop_map(|(age, backward)| Step::Scan {
+            low: vec![0, 0, 0, 1], high: vec![0, 0, 0, 2], age, backward
+        }),
+        3 => (bound(), bound(), 0u64..30, any::<bool>())
+            .prop_map(|(low, high, age, backward)| Step::Hold { low, high, age, backward }),
+        6 => (0usize..4, 0usize..12, proptest::option::of((bound(), bound())))
+            .prop_map(|(which, rows, then)| Step::Pull { which, rows, then }),
         2 => Just(Step::Flush),
         1 => Just(Step::Compact),
         1 => Just(Step::Sweep),
@@ -118,17 +150,31 @@ fn direction(backward: bool) -> Direction {
     if backward { Direction::Backward } else { Direction::Forward }
 }
 
+/// A cursor in use, and what it has yet to give.
+struct Held {
+    cursor: Cursor,
+    backward: bool,
+    at: u64,
+    wanted: std::collections::VecDeque<(Key, Vec<u8>)>,
+}
+
 /// `first_time` small and large: inverted times begin with ff or with something in the middle.
-fn run(steps: &[Step], filters: bool, first_time: u64) {
+fn run(steps: &[Step], filters: bool, dead_range_bytes: usize, first_time: u64) {
     let directory = tempfile::tempdir().unwrap();
     let resources = Resources::new(8 << 20, 1 << 20);
-    let options =
-        EngineOptions { memtable_bytes: 64 << 10, file_bytes: 64 << 10, filters, ..EngineOptions::default() };
+    let options = EngineOptions {
+        memtable_bytes: 64 << 10,
+        file_bytes: 64 << 10,
+        filters,
+        dead_range_bytes,
+        ..EngineOptions::default()
+    };
     let clock = Clock::system();
     let open = || Arc::new(Engine::open(directory.path(), &options, &resources, &clock).unwrap());
     let mut engine = open();
     let mut model = Model::default();
     let mut now = first_time;
+    let mut held: Vec<Held> = Vec::new();
     for step in steps {
         match step {
             Step::Write(writes) => {
@@ -178,10 +224,47 @@ fn run(steps: &[Step], filters: bool, first_time: u64) {
                     assert_eq!(collect(&mut cursor), expected(&model, low, high, at, *backward));
                 }
             }
+            Step::DeleteRange { low, high, one_by_one } => {
+                let rows = model.scan(low, high, now);
+                let mut batch = engine.batch();
+                now += 1;
+                for (key, _) in rows {
+                    if *one_by_one {
+                        engine
+                            .write_at(std::mem::replace(&mut batch, engine.batch()), Timestamp(now))
+                            .unwrap();
+                        now += 1;
+                    }
+                    batch.delete(&key, Timestamp(now));
+                    model.versions.entry(key).or_default().insert(now, None);
+                }
+                engine.write_at(batch, Timestamp(now)).unwrap();
+            }
+            Step::Hold { low, high, age, backward } => {
+                let at = now.saturating_sub(*age);
+                let cursor =
+                    Cursor::open(engine.clone(), low, high, direction(*backward), Timestamp(at)).unwrap();
+                let wanted = expected(&model, low, high, at, *backward).into();
+                held.insert(0, Held { cursor, backward: *backward, at, wanted });
+                held.truncate(4);
+            }
+            Step::Pull { which, rows, then } => {
+                let Some(held) = held.get_mut(*which) else { continue };
+                for _ in 0..*rows {
+                    let found = held.cursor.advance().unwrap();
+                    let row = found.then(|| (held.cursor.key().to_vec(), held.cursor.value().to_vec()));
+                    assert_eq!(row, held.wanted.pop_front(), "held at {}", held.at);
+                }
+                if let Some((low, high)) = then {
+                    held.cursor.reset(low, high, Timestamp(held.at));
+                    held.wanted = expected(&model, low, high, held.at, held.backward).into();
+                }
+            }
             Step::Flush => engine.flush().unwrap(),
             Step::Compact => engine.compact(),
-            Step::Sweep => engine.sweep_idle_iterators(),
+            Step::Sweep => engine.sweep(),
             Step::Restart => {
+                held.clear();
                 drop(engine);
                 engine = open();
             }
@@ -194,10 +277,11 @@ proptest! {
 
     #[test]
     fn store_agrees_with_the_model(
-        steps in proptest::collection::vec(step(), 1..70),
+        steps in proptest::collection::vec(step(), 1..120),
         filters in any::<bool>(),
+        dead_range_bytes in prop_oneof![3 => Just(32 << 20), 1 => Just(0), 1 => Just(2000)],
         recent in any::<bool>(),
     ) {
-        run(&steps, filters, if recent { 7_300_000_000_000_000_000 } else { 0 });
+        run(&steps, filters, dead_range_bytes, if recent { 7_300_000_000_000_000_000 } else { 0 });
     }
 }

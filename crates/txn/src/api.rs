@@ -159,6 +159,8 @@ pub struct ReadCounters {
     /// Versions stepped over because a newer one, or their time, hid them.
     pub versions_skipped: u64,
     pub tombstones_skipped: u64,
+    /// Jumps over dead ranges.
+    pub ranges_skipped: u64,
     pub bytes_read: u64,
 }
 

@@ -21,6 +21,8 @@ pub(crate) struct MergeCursor {
     range: KeyRange,
     /// `None` until a range with committed rows is read.
     store: Option<cairn_storage::Cursor>,
+    /// Whether `store` reads a new key space of this transaction.
+    private: bool,
     store_side: Side,
     own_side: Side,
     /// The next own key and what is written there, while `own_side` is `Waiting`; the last one otherwise.
@@ -60,6 +62,7 @@ impl MergeCursor {
             direction,
             range,
             store: None,
+            private: false,
             store_side: Side::End,
             own_side: Side::End,
             own_key: Vec::new(),
@@ -82,27 +85,29 @@ impl MergeCursor {
         }
         match read_at {
             ReadAt::Nothing => self.store_side = Side::End,
-            ReadAt::Time(time) => {
-                match &mut self.store {
-                    Some(store) => store.reset(&self.range.low, &self.range.high, time),
-                    None => {
-                        let direction = match self.direction {
-                            Direction::Forward => cairn_storage::Direction::Forward,
-                            Direction::Backward => cairn_storage::Direction::Backward,
-                        };
-                        let engine = self.core.database.pipeline.engine.clone();
-                        self.store = Some(cairn_storage::Cursor::open(
-                            engine,
-                            &self.range.low,
-                            &self.range.high,
-                            direction,
-                            time,
-                        )?);
-                    }
-                }
-                self.store_side = Side::Consumed;
+            ReadAt::Time(time) => self.start_store(time, false)?,
+            ReadAt::Private(time) => self.start_store(time, true)?,
+        }
+        Ok(())
+    }
+
+    fn start_store(&mut self, time: Timestamp, private: bool) -> Result<()> {
+        let (low, high) = (&self.range.low[..], &self.range.high[..]);
+        match &mut self.store {
+            Some(store) if self.private == private => store.reset(low, high, time),
+            store => {
+                let direction = match self.direction {
+                    Direction::Forward => cairn_storage::Direction::Forward,
+                    Direction::Backward => cairn_storage::Direction::Backward,
+                };
+                let engine = self.core.database.pipeline.engine.clone();
+                let open =
+                    if private { cairn_storage::Cursor::open_private } else { cairn_storage::Cursor::open };
+                *store = Some(open(engine, low, high, direction, time)?);
+                self.private = private;
             }
         }
+        self.store_side = Side::Consumed;
         Ok(())
     }
 

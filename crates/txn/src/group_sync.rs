@@ -161,7 +161,7 @@ impl GroupSync {
             if now >= next_sweep {
                 next_sweep = now + SWEEP_INTERVAL;
                 drop(state);
-                self.engine.sweep_idle_iterators();
+                self.engine.sweep();
                 state = self.state.lock();
             }
             let async_due = state.async_since.map(|since| since + ASYNC_DELAY);

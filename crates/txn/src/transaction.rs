@@ -73,7 +73,9 @@ impl State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadAt {
     Time(Timestamp),
-    /// A new key space of this transaction, without rows that the snapshot sees.
+    /// A new key space of this transaction, to which it may add rows in the past.
+    Private(Timestamp),
+    /// The same without rows that the snapshot sees.
     Nothing,
 }
 
@@ -102,7 +104,7 @@ impl Core {
                 None => Ok(ReadAt::Nothing),
                 Some(time) => {
                     bulk.flush(&self.database.pipeline.engine)?;
-                    Ok(ReadAt::Time(time))
+                    Ok(ReadAt::Private(time))
                 }
             },
         }
@@ -196,7 +198,7 @@ impl Txn {
             return Ok(OwnOrTime::Own(value.clone()));
         }
         Ok(match self.core.read_at(&mut state, snapshot, key)? {
-            ReadAt::Time(time) => OwnOrTime::Time(time),
+            ReadAt::Time(time) | ReadAt::Private(time) => OwnOrTime::Time(time),
             ReadAt::Nothing => OwnOrTime::Own(None),
         })
     }
@@ -526,6 +528,7 @@ impl Transaction for Txn {
             keys_found: stats.keys_found,
             versions_skipped: stats.versions_skipped,
             tombstones_skipped: stats.tombstones_skipped,
+            ranges_skipped: stats.ranges_skipped,
             bytes_read: stats.bytes_read,
         }
     }

@@ -175,6 +175,7 @@ fn metrics(counters: &NodeCounters) -> Vec<(&'static str, f64)> {
         ("docdb_keys_found", reads.keys_found as f64),
         ("cairn_versions_skipped", reads.versions_skipped as f64),
         ("cairn_tombstones_skipped", reads.tombstones_skipped as f64),
+        ("cairn_ranges_skipped", reads.ranges_skipped as f64),
     ]
 }
 

@@ -1,0 +1,341 @@
+//! What dead ranges promise: scans cost the live rows, and no row is ever hidden.
+//!
+//! The second half are the ways in which a known store's conversion of deletes into ranges has gone wrong
+//! (RocksDB 11.3's change notes and fixes), each with a test of its own.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+
+use cairn_storage::{Clock, Cursor, Direction, Engine, EngineOptions, ReadStats, Resources, Timestamp, key};
+
+struct Store {
+    engine: Arc<Engine>,
+    now: u64,
+    _directory: tempfile::TempDir,
+}
+
+fn store_with(options: EngineOptions) -> Store {
+    let directory = tempfile::tempdir().unwrap();
+    let resources = Resources::new(32 << 20, 16 << 20);
+    let engine = Arc::new(Engine::open(directory.path(), &options, &resources, &Clock::system()).unwrap());
+    Store { engine, now: 1000, _directory: directory }
+}
+
+fn store() -> Store {
+    store_with(EngineOptions::default())
+}
+
+fn row(number: u32) -> Vec<u8> {
+    [7u32.to_be_bytes(), number.to_be_bytes()].concat()
+}
+
+impl Store {
+    /// One commit: a value for each key, or a tombstone.
+    fn write(&mut self, numbers: impl IntoIterator<Item = u32>, value: Option<&[u8]>) {
+        self.now += 1;
+        let mut batch = self.engine.batch();
+        for number in numbers {
+            batch.version(&row(number), Timestamp(self.now), value);
+        }
+        self.engine.write_at(batch, Timestamp(self.now)).unwrap();
+    }
+
+    fn open(&self, direction: Direction, at: u64) -> Cursor {
+        let (low, high) = key::storage_range(7);
+        Cursor::open(self.engine.clone(), &low, &high, direction, Timestamp(at)).unwrap()
+    }
+
+    /// The first row that a scan finds, and what finding it costs.
+    fn first(&self, direction: Direction, at: u64) -> (Option<u32>, ReadStats) {
+        let mut cursor = self.open(direction, at);
+        let found = cursor.advance().unwrap().then(|| number(cursor.key()));
+        (found, cursor.take_stats())
+    }
+
+    fn all(&self, direction: Direction, at: u64) -> (Vec<u32>, ReadStats) {
+        let mut cursor = self.open(direction, at);
+        let mut found = Vec::new();
+        while cursor.advance().unwrap() {
+            found.push(number(cursor.key()));
+        }
+        (found, cursor.take_stats())
+    }
+}
+
+fn number(key: &[u8]) -> u32 {
+    u32::from_be_bytes(*key.last_chunk().unwrap())
+}
+
+const BOTH: [Direction; 2] = [Direction::Forward, Direction::Backward];
+
+#[test]
+fn first_row_behind_a_graveyard() {
+    for direction in BOTH {
+        let mut store = store();
+        store.write(0..20_000, Some(b"x"));
+        store.write(20_000..20_010, Some(b"x"));
+        let before = store.now;
+        let (dead, last, live) = match direction {
+            Direction::Forward => (0..20_000, 20_000, 20_000..20_010),
+            Direction::Backward => (10..20_010, 9, 0..10),
+        };
+        store.write(dead, None);
+        let (found, walked) = store.first(direction, store.now);
+        assert_eq!(found, Some(last));
+        assert!(walked.nexts > 20_000, "{walked:?}");
+        let (found, jumped) = store.first(direction, store.now);
+        assert_eq!(found, Some(last));
+        assert!(jumped.seeks <= 2 && jumped.nexts <= 3, "{direction:?}: {jumped:?}");
+        assert!(jumped.newest_seen >= Timestamp(store.now - 1), "the answer rests on the deletion");
+        // A snapshot from before the deletion still sees everything.
+        assert_eq!(store.all(direction, before).0.len(), 20_010);
+        // Counting costs the live rows.
+        let (found, counted) = store.all(Direction::Forward, store.now);
+        assert_eq!(found, live.collect::<Vec<_>>());
+        assert!(counted.seeks <= 3 && counted.nexts <= 30, "{counted:?}");
+    }
+}
+
+/// A queue: insert at the end, delete at the front (or at the end), with a snapshot from the beginning.
+#[test]
+fn queue_costs_the_same_after_ten_thousand_jobs() {
+    for direction in BOTH {
+        let mut store = store();
+        store.write(0..100, Some(b"job"));
+        let snapshot = store.now;
+        let mut costs = Vec::new();
+        for job in 100..10_100 {
+            store.write([job], Some(b"job"));
+            let (head, stats) = store.first(direction, store.now);
+            costs.push(stats.seeks * 16 + stats.nexts);
+            store.write([head.unwrap()], None);
+            if job % 500 == 0 {
+                let (oldest, stats) = store.first(direction, snapshot);
+                assert_eq!(oldest, Some(if direction == Direction::Forward { 0 } else { 99 }));
+                let (again, repeated) = store.first(direction, snapshot);
+                assert_eq!(again, oldest);
+                assert!(
+                    repeated.seeks <= 3 && repeated.nexts <= 40,
+                    "{direction:?} {job}: {stats:?} {repeated:?}"
+                );
+            }
+        }
+        let work = |costs: &[u64]| costs.iter().sum::<u64>() as f64 / costs.len() as f64;
+        let (first, last) = (work(&costs[..1000]), work(&costs[9000..]));
+        assert!(last <= first * 1.1, "{direction:?}: {first} -> {last}");
+    }
+}
+
+/// A snapshot that reads over rows which came to be later.
+#[test]
+fn newer_rows_cost_an_old_snapshot_nothing_the_second_time() {
+    for direction in BOTH {
+        let mut store = store();
+        let (old, new) = match direction {
+            Direction::Forward => (5_000..5_010, 0..5_000),
+            Direction::Backward => (0..10, 10..5_010),
+        };
+        store.write(old, Some(b"old"));
+        let snapshot = store.now;
+        for number in new {
+            store.write([number], Some(b"new"));
+        }
+        let (first, walked) = store.first(direction, snapshot);
+        assert!(walked.nexts >= 5_000);
+        let (again, jumped) = store.first(direction, snapshot);
+        assert_eq!(first, again);
+        assert!(jumped.seeks <= 3 && jumped.nexts <= 3, "{jumped:?}");
+        assert_eq!(store.all(direction, store.now).0.len(), 5_010);
+    }
+}
+
+#[test]
+fn memory_is_bounded() {
+    let mut store = store_with(EngineOptions { dead_range_bytes: 20_000, ..EngineOptions::default() });
+    // Runs of ten dead rows between live ones.
+    store.write(0..11_000, Some(b"x"));
+    store.write((0..11_000).filter(|number| number % 11 != 0), None);
+    for direction in BOTH {
+        assert_eq!(store.all(direction, store.now).0.len(), 1000);
+        assert_eq!(store.all(direction, store.now).0.len(), 1000);
+    }
+    assert!(store.engine.dead_ranges().bytes() <= 20_000);
+    assert!(store.engine.dead_ranges().count(7) > 10, "what there is room for is known");
+}
+
+#[test]
+fn off_means_off() {
+    let mut store = store_with(EngineOptions { dead_range_bytes: 0, ..EngineOptions::default() });
+    store.write(0..1000, Some(b"x"));
+    store.write(0..999, None);
+    store.first(Direction::Forward, store.now);
+    assert!(store.first(Direction::Forward, store.now).1.nexts > 1000);
+}
+
+/// Keys that are the border of a segment and an extension of it: seeking there lands on neither too early nor late.
+#[test]
+fn keys_around_a_border() {
+    let mut store = store();
+    let name = |suffix: &[u8]| [&7u32.to_be_bytes()[..], suffix].concat();
+    let mut keys: Vec<Vec<u8>> = Vec::new();
+    for byte in 0..20u8 {
+        for rest in [&[0u8, 0][..], &[0, 1, 0], &[0, 1, 255], &[1, 0], &[255]] {
+            keys.push(name(&[&[byte][..], rest].concat()));
+        }
+    }
+    store.now += 1;
+    let mut batch = store.engine.batch();
+    for key in &keys {
+        batch.put(key, Timestamp(store.now), b"x");
+    }
+    store.engine.write_at(batch, Timestamp(store.now)).unwrap();
+    for from in 0..keys.len() - 12 {
+        let to = from + 12;
+        store.now += 1;
+        let mut batch = store.engine.batch();
+        for (position, key) in keys.iter().enumerate() {
+            let dead = (from..to).contains(&position);
+            batch.version(key, Timestamp(store.now), (!dead).then_some(b"x"));
+        }
+        store.engine.write_at(batch, Timestamp(store.now)).unwrap();
+        for direction in [Direction::Forward, Direction::Backward, Direction::Forward, Direction::Backward] {
+            assert_eq!(store.all(direction, store.now).0.len(), keys.len() - 12);
+        }
+    }
+}
+
+// ---- how it has gone wrong elsewhere -------------------------------------------------------------------
+
+#[test]
+fn learned_at_an_old_read_time_hides_no_newer_row() {
+    for direction in BOTH {
+        let mut store = store();
+        store.write(0..100, Some(b"x"));
+        store.write(0..100, None);
+        let old = store.now;
+        store.write([50], Some(b"newer"));
+        for _ in 0..3 {
+            assert_eq!(store.all(direction, old).0, []);
+            assert_eq!(store.all(direction, store.now).0, [50]);
+        }
+    }
+}
+
+#[test]
+fn row_written_between_the_iterator_and_the_publishing() {
+    for direction in BOTH {
+        let mut store = store();
+        store.write(0..100, Some(b"x"));
+        store.write(0..99, None);
+        // The space is known, so that learning needs no new iterator.
+        store.first(direction, store.now);
+        store.write([99], None);
+        store.engine.dead_ranges().clear(7);
+        store.first(direction, store.now);
+        let mut cursor = store.open(direction, store.now);
+        store.write([50], Some(b"meanwhile"));
+        assert!(!cursor.advance().unwrap(), "not yet there at its time");
+        drop(cursor);
+        for _ in 0..2 {
+            assert_eq!(store.all(direction, store.now).0, [50]);
+        }
+    }
+}
+
+/// The batch exists, and has registered nothing yet, when the learner begins and publishes.
+#[test]
+fn batch_in_flight_while_others_learn() {
+    for direction in BOTH {
+        let mut store = store();
+        store.write(0..100, Some(b"x"));
+        store.write(0..100, None);
+        let engine = store.engine.clone();
+        let mut batch = engine.batch();
+        assert_eq!(store.all(direction, store.now).0, []);
+        store.now += 1;
+        batch.put(&row(50), Timestamp(store.now), b"x");
+        let before = store.now - 1;
+        assert_eq!(store.all(direction, before).0, []);
+        engine.write_at(batch, Timestamp(store.now)).unwrap();
+        for _ in 0..2 {
+            assert_eq!(store.all(direction, store.now).0, [50]);
+        }
+    }
+}
+
+/// A bulk load writes below the present into a key space that its transaction reads meanwhile.
+#[test]
+fn race_with_a_bulk_load() {
+    let mut store = store();
+    store.write(0..100, Some(b"x"));
+    store.write(0..100, None);
+    let (low, high) = key::storage_range(7);
+    let open = |at| Cursor::open_private(store.engine.clone(), &low, &high, Direction::Forward, at).unwrap();
+    let at = Timestamp(store.now + 5);
+    assert!(!open(at).advance().unwrap());
+    assert!(!open(at).advance().unwrap());
+    let mut batch = store.engine.batch();
+    batch.put(&row(50), at, b"loaded");
+    store.engine.write_at(batch, at).unwrap();
+    assert!(open(at).advance().unwrap());
+    assert_eq!(store.engine.dead_ranges().count(7), 0, "nothing was learned");
+}
+
+#[test]
+fn wrong_bound_on_seek_to_last() {
+    let mut store = store();
+    store.write(0..100, Some(b"x"));
+    store.write(10..100, None);
+    assert_eq!(store.first(Direction::Backward, store.now).0, Some(9));
+    // Behind and inside of what is known by now.
+    store.write([100], Some(b"x"));
+    assert_eq!(store.first(Direction::Backward, store.now).0, Some(100));
+    store.write([100], None);
+    store.write([99], Some(b"x"));
+    assert_eq!(store.first(Direction::Backward, store.now).0, Some(99));
+    for high in [10, 11, 50, 99, 100] {
+        let (low, high) = (key::storage_range(7).0, row(high));
+        let mut cursor =
+            Cursor::open(store.engine.clone(), &low, &high, Direction::Backward, Timestamp(store.now))
+                .unwrap();
+        assert!(cursor.advance().unwrap());
+        assert_eq!(number(cursor.key()), if high == row(100) { 99 } else { 9 });
+    }
+}
+
+/// Reading at the very time of the newest deletion, and at the one before.
+#[test]
+fn ties() {
+    for direction in BOTH {
+        let mut store = store();
+        store.write(0..50, Some(b"x"));
+        for number in 0..50 {
+            store.write([number], None);
+        }
+        let last = store.now;
+        for _ in 0..2 {
+            assert_eq!(store.all(direction, last).0, []);
+            assert_eq!(store.all(direction, last - 1).0, [49]);
+            assert_eq!(store.all(direction, last - 2).0.len(), 2);
+        }
+    }
+}
+
+#[test]
+fn rows_come_back_into_a_graveyard() {
+    for direction in BOTH {
+        let mut store = store();
+        store.write(0..1000, Some(b"x"));
+        store.write(0..1000, None);
+        assert_eq!(store.all(direction, store.now).0, []);
+        assert_eq!(store.all(direction, store.now).0, []);
+        let mut back: Vec<u32> = Vec::new();
+        for number in (0..1000).step_by(7) {
+            store.write([number], Some(b"again"));
+            back.push(number);
+            let mut found = store.all(direction, store.now).0;
+            found.sort_unstable();
+            assert_eq!(found, back);
+        }
+    }
+}
