@@ -32,7 +32,7 @@ use parking_lot::{Condvar, Mutex};
 use crate::stream::{Socket, Stream};
 
 /// Address space for a connection's stack. Only what is touched takes memory; deep recursion is stopped before its end
-/// ([`cairn_sql::set_stack_limit`]).
+/// (`cairn_exec::stack`).
 const STACK_BYTES: usize = 32 * 1024 * 1024;
 
 /// How the server is to listen.
@@ -81,7 +81,6 @@ pub struct Server {
 impl Server {
     /// Binds the address and serves until [`Server::stop`].
     pub fn start(options: Options, backend: Arc<dyn Backend>) -> io::Result<Self> {
-        cairn_sql::set_stack_limit(STACK_BYTES / 2);
         let listener = Arc::new(listen(options.listen)?);
         let address = listener.local_addr()?;
         let shared = Arc::new(Shared {

@@ -35,7 +35,6 @@ pub mod values;
 mod variables;
 
 pub use crate::core::{Core, User};
-pub use cairn_exec::stack::set_limit as set_stack_limit;
 pub use client::*;
 pub use instance::{Activity, Instance, InstanceBackend, OpenDatabase, SessionEntry};
 pub use session::{PreparedStatement, Session};

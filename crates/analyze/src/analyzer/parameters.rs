@@ -69,11 +69,12 @@ impl Analyzer<'_> {
         Ok(Some(Expr::Param { number, ty, location }))
     }
 
-    /// After analysis every parameter must have found a type. Errors: 42P18.
+    /// After analysis every parameter must have found a type, those too that the statement does not mention (`$1` of
+    /// `select $2`). Errors: 42P18.
     pub(crate) fn check_inferred_parameters(&self) -> Result<()> {
         let Parameters::Infer(inferred) = self.parameters else { return Ok(()) };
         for (index, ty) in inferred.borrow().iter().enumerate() {
-            if *ty == types::UNKNOWN {
+            if *ty == types::UNKNOWN || *ty == 0 {
                 return Err(err!(
                     INDETERMINATE_DATATYPE,
                     "could not determine data type of parameter ${}",

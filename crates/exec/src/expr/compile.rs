@@ -15,11 +15,10 @@ use crate::planner::Planner;
 impl Planner<'_> {
     /// Compiles an expression of the current query level. Immutable functions of constants are evaluated now.
     pub fn compile(&mut self, expr: &Expr) -> Result<Code> {
-        crate::stack::check()?;
         if let Some(register) = self.computed(expr, 0) {
             return Ok(Code::Register(register));
         }
-        let code = self.compile_plain(expr)?;
+        let code = crate::stack::deep(|| self.compile_plain(expr))?;
         constant::fold(code, self.cx.env)
     }
 

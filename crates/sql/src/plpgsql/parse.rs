@@ -908,7 +908,7 @@ impl<'a> Parser<'a> {
                 statement.text = format!("{before}{}{after}", " ".repeat(end - start));
             }
         }
-        check_sql(&statement, ParserOptions::DEFAULT)?;
+        check_sql(&statement, FragmentKind::Statement)?;
         self.expect(";")?;
         Ok(StatementKind::Sql { statement, perform: false, into })
     }
@@ -1239,7 +1239,7 @@ impl<'a> Parser<'a> {
         const STATEMENTS: [&str; 8] =
             ["select", "with", "values", "table", "insert", "update", "delete", "("];
         if !STATEMENTS.contains(&first.as_str()) {
-            check_sql(&fragment, ParserOptions::PLPGSQL_EXPR)?;
+            check_sql(&fragment, FragmentKind::Expression)?;
         }
         Ok(fragment)
     }
@@ -1333,14 +1333,26 @@ fn is_condition(name: &str) -> bool {
 }
 
 /// Syntax check at CREATE time, as PostgreSQL does: what is wrong in a fragment is said before it ever runs.
-fn check_sql(fragment: &Fragment, options: ParserOptions) -> Result<()> {
-    match pg_query::parse(&fragment.text, options) {
-        Ok(_) => Ok(()),
-        Err(error) => {
-            Err(err!(SYNTAX_ERROR, "{}", scan_message(&error))
-                .at(i32::try_from(fragment.offset).unwrap_or(-1)))
+fn check_sql(fragment: &Fragment, kind: FragmentKind) -> Result<()> {
+    let parsed = match kind {
+        FragmentKind::Statement => cairn_analyze::parse(&fragment.text).map(drop),
+        FragmentKind::Expression => {
+            cairn_analyze::parse::parse_plpgsql_expression(&fragment.text).map(drop)
         }
-    }
+    };
+    parsed.map_err(|mut error| {
+        // The position is one in the function's body.
+        let within = error.report().location.unwrap_or(0);
+        error.report_mut().location = u32::try_from(fragment.offset).ok().map(|offset| offset + within);
+        error
+    })
+}
+
+/// What a piece of SQL in a body is.
+#[derive(Clone, Copy)]
+enum FragmentKind {
+    Statement,
+    Expression,
 }
 
 fn scan_message(error: &pg_query::Error) -> String {
