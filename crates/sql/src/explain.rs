@@ -100,7 +100,8 @@ fn show_query(
                 explain: true,
                 verbose: options.verbose,
             };
-            Arc::new(cairn_exec::plan(query, &context)?)
+            let by_value = crate::statement::query_for(core, &catalog, query, &params)?;
+            Arc::new(cairn_exec::plan(by_value.as_ref().unwrap_or(query), &context)?)
         };
         let planning = begin.elapsed();
         if options.analyze {

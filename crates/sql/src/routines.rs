@@ -219,7 +219,8 @@ impl Core {
             let compiled = compile().map_err(located)?;
             let compiled = self.prepare_to_run(compiled, &mut compile).map_err(located)?;
             match &compiled.kind {
-                Kind::Plan(plan) => {
+                Kind::Plan(_) => {
+                    let plan = &compiled.plan_for(self, &params).map_err(located)?;
                     if !volatile && plan.modifies {
                         return Err(err!(
                             FEATURE_NOT_SUPPORTED,

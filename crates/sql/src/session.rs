@@ -396,7 +396,7 @@ impl Session {
     ) -> Result<()> {
         let core = &self.core;
         let compiled = core.prepare_to_run(compiled, compile)?;
-        let Some(plan) = compiled.plan() else { return Err(Error::internal("a query has become a command")) };
+        let plan = &compiled.plan_for(core, &params)?;
         let count = match &compiled.columns {
             Some(columns) => {
                 let shape = ResultShape::text(Arc::clone(columns));
@@ -583,7 +583,7 @@ fn execute_plan(
             None => Err(err!(FEATURE_NOT_SUPPORTED, "cached plan must not change result type")),
         };
         let compiled = core.prepare_to_run(compiled, &mut compile)?;
-        let Some(plan) = compiled.plan() else { return Err(Error::internal("a query has become a command")) };
+        let plan = &compiled.plan_for(core, &portal.params)?;
         if max_rows == 0 || !plan.returns_rows() {
             let shape = portal.shape.take();
             let count = match &shape {

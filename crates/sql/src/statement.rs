@@ -9,7 +9,9 @@ use cairn_analyze::query::{Expr, Query, Statement};
 use cairn_analyze::{AnalyzeContext, NameConflict, ParamResolver, Parameters, RawStatement};
 use cairn_catalog::{Catalog, Relation, SearchPath, TypeRef};
 use cairn_exec::{ExpressionSource, Plan, PlanContext};
-use cairn_types::{Oid, Result, types};
+use cairn_types::{Datum, Error, Oid, Result, types};
+
+use parking_lot::Mutex;
 
 use crate::client::ResultColumn;
 use crate::core::Core;
@@ -20,6 +22,8 @@ pub struct Compiled {
     pub kind: Kind,
     /// What it returns; `None`: no rows.
     pub columns: Option<Arc<[ResultColumn]>>,
+    /// What plans for certain values are made from, where those may be better.
+    by_value: Option<ByValue>,
     catalog_version: u64,
     path: Arc<SearchPath>,
 }
@@ -37,9 +41,13 @@ impl Compiled {
         cairn_exec::stack::check()?;
         let (catalog, path) = (core.catalog()?, core.search_path()?);
         let statement = core.with_analyzer(parameters, |context| cairn_analyze::analyze(raw, context))?;
+        let mut by_value = None;
         let (kind, columns) = match statement {
             Statement::Query(query) => {
                 let plan = Arc::new(plan_query(core, &catalog, &query, false)?);
+                if !matches!(parameters, Parameters::None) {
+                    by_value = ByValue::new(core, &catalog, &query)?;
+                }
                 let columns = plan.returns_rows().then(|| result_columns(&catalog, &plan.columns));
                 (Kind::Plan(plan), columns)
             }
@@ -48,7 +56,14 @@ impl Compiled {
                 (Kind::Utility(Box::new(other)), columns)
             }
         };
-        Ok(Compiled { raw: Arc::clone(raw), kind, columns, catalog_version: catalog.version(), path })
+        Ok(Compiled {
+            raw: Arc::clone(raw),
+            kind,
+            columns,
+            by_value,
+            catalog_version: catalog.version(),
+            path,
+        })
     }
 
     /// Whether the catalog and the search path are still those that it was made from.
@@ -57,11 +72,102 @@ impl Compiled {
         Ok(catalog.version() == self.catalog_version && (Arc::ptr_eq(&path, &self.path) || path == self.path))
     }
 
+    /// The plan that serves all values of the parameters.
     pub fn plan(&self) -> Option<&Arc<Plan>> {
         match &self.kind {
             Kind::Plan(plan) => Some(plan),
             Kind::Utility(_) => None,
         }
+    }
+
+    /// The plan to run with these values, once its tables are locked. Errors: XX000 for a command, those of planning.
+    pub fn plan_for(&self, core: &Core, params: &[Datum]) -> Result<Arc<Plan>> {
+        let Kind::Plan(plan) = &self.kind else { return Err(Error::internal("a query has become a command")) };
+        match &self.by_value {
+            Some(by_value) => by_value.plan(core, params),
+            None => Ok(Arc::clone(plan)),
+        }
+    }
+}
+
+/// A query whose plan may depend on the values of some parameters ([`cairn_exec::value_dependent_parameters`]): in its
+/// plans these are constants, as they would be if the client had written them into the statement.
+struct ByValue {
+    query: Box<Query>,
+    parameters: Vec<u32>,
+    /// Plans for values that were met, the newest last.
+    plans: Mutex<Vec<(Vec<Datum>, Arc<Plan>)>>,
+}
+
+impl ByValue {
+    /// More values than these are planned anew.
+    const PLANS_MAX: usize = 16;
+
+    fn new(core: &Core, catalog: &Arc<Catalog>, query: &Query) -> Result<Option<ByValue>> {
+        let expressions = CatalogExpressions { core, catalog };
+        let context =
+            PlanContext { catalog, env: core, expressions: &expressions, explain: false, verbose: false };
+        let parameters = cairn_exec::value_dependent_parameters(query, &context)?;
+        Ok((!parameters.is_empty()).then(|| ByValue {
+            query: Box::new(query.clone()),
+            parameters,
+            plans: Mutex::default(),
+        }))
+    }
+
+    fn plan(&self, core: &Core, params: &[Datum]) -> Result<Arc<Plan>> {
+        let values: Vec<Datum> = self.parameters.iter().map(|number| value_of(params, *number)).collect();
+        let same = |kept: &[Datum]| kept.iter().zip(&values).all(|(a, b)| same_constant(a, b));
+        if let Some((_, plan)) = self.plans.lock().iter().find(|(kept, _)| same(kept)) {
+            return Ok(Arc::clone(plan));
+        }
+        let plan = Arc::new(plan_query(core, &core.catalog()?, &self.query(params), false)?);
+        let mut plans = self.plans.lock();
+        if plans.len() >= Self::PLANS_MAX {
+            plans.remove(0);
+        }
+        plans.push((values, Arc::clone(&plan)));
+        Ok(plan)
+    }
+
+    /// The query with constants in place of the parameters that matter.
+    fn query(&self, params: &[Datum]) -> Query {
+        let mut query = Query::clone(&self.query);
+        cairn_analyze::walk::deep_query_mut(&mut query, 0, &mut |expr, _| {
+            if let Expr::Param { number, ty, location } = *expr
+                && self.parameters.contains(&number)
+            {
+                *expr = Expr::Const { value: value_of(params, number), ty, location };
+            }
+        });
+        query
+    }
+}
+
+/// The query that is planned where these values are known (EXPLAIN); `None`: the query itself.
+pub fn query_for(core: &Core, catalog: &Arc<Catalog>, query: &Query, params: &[Datum]) -> Result<Option<Query>> {
+    Ok(if params.is_empty() {
+        None
+    } else {
+        ByValue::new(core, catalog, query)?.map(|by_value| by_value.query(params))
+    })
+}
+
+fn value_of(params: &[Datum], number: u32) -> Datum {
+    params.get(number as usize - 1).cloned().unwrap_or_default()
+}
+
+/// Whether two values surely are the same to the last bit; other types than these are not worth the look.
+fn same_constant(a: &Datum, b: &Datum) -> bool {
+    match (a, b) {
+        (Datum::Null, Datum::Null) => true,
+        (Datum::Bool(a), Datum::Bool(b)) => a == b,
+        (Datum::Int2(a), Datum::Int2(b)) => a == b,
+        (Datum::Int4(a), Datum::Int4(b)) => a == b,
+        (Datum::Int8(a), Datum::Int8(b)) => a == b,
+        (Datum::Oid(a), Datum::Oid(b)) => a == b,
+        (Datum::Text(a), Datum::Text(b)) => a == b,
+        _ => false,
     }
 }
 

@@ -246,7 +246,8 @@ fn execute(invocation: &mut Invocation<'_>, statement: &protobuf::ExecuteStmt) -
     let mut again = || prepared.compiled(&core)?.ok_or_else(|| Error::internal("a statement has vanished"));
     let compiled = core.prepare_to_run(compiled, &mut again)?;
     match &compiled.kind {
-        Kind::Plan(plan) => {
+        Kind::Plan(_) => {
+            let plan = &compiled.plan_for(&core, &params)?;
             let mut rows = Vec::new();
             let count = core.run_plan(plan, params, &mut |row| {
                 rows.push(row.to_vec());

@@ -21,6 +21,7 @@ pub mod prepare;
 pub mod select;
 pub mod setop;
 pub mod sublink;
+pub mod value_dependent;
 pub mod window;
 
 use std::sync::Arc;

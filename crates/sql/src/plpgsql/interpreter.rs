@@ -686,8 +686,27 @@ impl Frame<'_> {
 
     // SQL.
 
-    /// Prepares a fragment, or takes what was prepared before; with the values of its parameters.
+    /// Prepares a fragment and locks its tables; with the values of its parameters.
     fn prepare(
+        &self,
+        fragment: &Fragment,
+        kind: FragmentKind,
+    ) -> Result<(Arc<PreparedFragment>, Vec<Datum>)> {
+        // Each round another session's DDL has come in between; it ends when none does.
+        loop {
+            let (prepared, values) = self.prepare_unlocked(fragment, kind)?;
+            let locked = self.spi.lock(&prepared.prepared).map_err(|error| match kind {
+                FragmentKind::Statement => sql_statement_context(error, &fragment.text),
+                FragmentKind::Expression => error,
+            })?;
+            if locked {
+                return Ok((prepared, values));
+            }
+        }
+    }
+
+    /// Prepares a fragment, or takes what was prepared before.
+    fn prepare_unlocked(
         &self,
         fragment: &Fragment,
         kind: FragmentKind,
@@ -764,9 +783,13 @@ impl Frame<'_> {
             values.push(value);
             types.push(if ty.oid == types::UNKNOWN { plain(types::TEXT) } else { ty });
         }
-        let prepared =
-            self.spi.prepare_dynamic(&text, &types).map_err(|error| internal_query(error, &text))?;
-        Ok((prepared, values.into(), text))
+        loop {
+            let prepared =
+                self.spi.prepare_dynamic(&text, &types).map_err(|error| internal_query(error, &text))?;
+            if self.spi.lock(&prepared).map_err(|error| sql_statement_context(error, &text))? {
+                return Ok((prepared, values.into(), text));
+            }
+        }
     }
 
     fn start_rows(&mut self, rows: &Rows) -> Result<Box<dyn RowSource>> {

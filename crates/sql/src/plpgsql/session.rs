@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cairn_analyze::{ParamResolver, Parameters, RawStatement};
 use cairn_catalog::TypeRef;
 use cairn_exec::execution::Watch;
-use cairn_exec::{Execution, Plan};
+use cairn_exec::Execution;
 use cairn_types::{Datum, Env, Error, Oid, RecordField, Result, Row, Text, err, io};
 use pg_query::protobuf::node::Node as NodeEnum;
 
@@ -85,18 +85,6 @@ impl Core {
             err!(UNDEFINED_COLUMN, "column \"{column}\" of relation \"{table}\" does not exist")
         })?;
         Ok(Some(found.ty))
-    }
-
-    /// Locks the plan's tables. Where the catalog changed meanwhile, the fragment is of no use any more.
-    fn lock_fragment(&self, fragment: &Fragment, plan: &Plan) -> Result<()> {
-        let transaction = self.ensure_transaction()?;
-        self.check_plan_writes(plan)?;
-        self.lock_relations(plan, &transaction)?;
-        if self.catalog()?.version() != fragment.catalog_version {
-            return Err(err!(OBJECT_IN_USE, "a table was changed while the function waited for it")
-                .hint("Run it again."));
-        }
-        Ok(())
     }
 }
 
@@ -208,19 +196,32 @@ impl Spi for Core {
         self.fragment(raw, Parameters::Fixed(types))
     }
 
+    fn lock(&self, prepared: &Arc<dyn Prepared>) -> Result<bool> {
+        let fragment = fragment(prepared)?;
+        match fragment.compiled.plan() {
+            Some(plan) if !plan.relations.is_empty() => {
+                let transaction = self.ensure_transaction()?;
+                self.check_plan_writes(plan)?;
+                self.lock_relations(plan, &transaction)?;
+                Ok(self.catalog()?.version() == fragment.catalog_version)
+            }
+            _ => Ok(true),
+        }
+    }
+
     fn start(&self, prepared: &Arc<dyn Prepared>, params: Arc<[Datum]>) -> Result<Box<dyn RowSource>> {
         let fragment = fragment(prepared)?;
         let core = self.rc();
         match &fragment.compiled.kind {
-            Kind::Plan(plan) => {
-                self.lock_fragment(fragment, plan)?;
+            Kind::Plan(_) => {
+                let plan = fragment.compiled.plan_for(self, &params)?;
                 let transaction = self.transaction()?;
                 if transaction.has_writes() {
                     transaction.advance_command();
                 }
                 let snapshot = self.push_snapshot(&transaction)?;
                 self.pop_snapshot();
-                let execution = Execution::start(Arc::clone(plan), params, snapshot, Watch::Off);
+                let execution = Execution::start(plan, params, snapshot, Watch::Off);
                 Ok(Box::new(Running {
                     core,
                     columns: fragment.columns.clone(),
@@ -313,10 +314,10 @@ impl Spi for Core {
         params: Arc<[Datum]>,
     ) -> Result<Text> {
         let fragment = fragment(prepared)?;
-        let Kind::Plan(plan) = &fragment.compiled.kind else {
+        if matches!(fragment.compiled.kind, Kind::Utility(_)) {
             return Err(err!(INVALID_CURSOR_DEFINITION, "cannot open a cursor over a utility statement"));
-        };
-        self.lock_fragment(fragment, plan)?;
+        }
+        let plan = fragment.compiled.plan_for(self, &params)?;
         let name = match name {
             Some(name) => Text::from(name),
             None => self.portals.borrow_mut().unnamed_cursor(),
@@ -332,7 +333,7 @@ impl Spi for Core {
             statement: fragment.compiled.raw.text().to_owned(),
         };
         let columns = fragment.compiled.columns.clone().unwrap_or_else(|| Arc::from([]));
-        cursors::open_plan(self, Text::clone(&name), Arc::clone(plan), columns, params, options)?;
+        cursors::open_plan(self, Text::clone(&name), plan, columns, params, options)?;
         Ok(name)
     }
 

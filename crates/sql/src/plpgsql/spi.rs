@@ -54,6 +54,9 @@ pub trait Spi {
     ) -> Result<Arc<dyn Prepared>>;
     /// Parses text that holds one statement with parameters of these types (EXECUTE ... USING).
     fn prepare_dynamic(&self, text: &str, types: &[TypeRef]) -> Result<Arc<dyn Prepared>>;
+    /// Locks the tables of a statement, which comes before it is started. False: somebody changed the catalog before
+    /// the locks were granted, so prepare it again.
+    fn lock(&self, prepared: &Arc<dyn Prepared>) -> Result<bool>;
     /// Starts a statement: it reads what the function has done so far, and its writes are seen by the next one.
     fn start(&self, prepared: &Arc<dyn Prepared>, params: Arc<[Datum]>) -> Result<Box<dyn RowSource>>;
     /// The value of an expression that has neither FROM nor aggregates, or `None` if it is no such simple one.
