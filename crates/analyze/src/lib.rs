@@ -7,6 +7,7 @@ pub mod analyzer;
 pub mod compare;
 pub mod deparse;
 pub mod parse;
+pub mod privileges;
 pub mod query;
 pub mod walk;
 

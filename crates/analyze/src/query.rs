@@ -97,6 +97,9 @@ pub struct Query {
     pub result_relation: Option<usize>,
     pub on_conflict: Option<Box<OnConflict>>,
     pub returning: Vec<TargetEntry>,
+    /// INSERT: the columns that the statement itself names (or means), defaults not counted: what INSERT privileges
+    /// are needed on.
+    pub assigned: Vec<i16>,
     /// INSERT: `overriding system value | user value`.
     pub overriding: Overriding,
     pub ctes: Vec<Cte>,

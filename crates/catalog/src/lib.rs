@@ -7,6 +7,7 @@
 mod builtin;
 mod cache;
 mod catalog;
+pub mod acl;
 pub mod columns;
 mod format_type;
 pub mod model;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cairn_types::oid::namespaces;
-use cairn_types::{Oid, Text};
+use cairn_types::{Error, Oid, Result, Text, err};
 
 use crate::{Catalog, Proc, Relation, Type};
 
@@ -18,6 +18,8 @@ pub struct SearchPath {
     pub temporary: Option<Oid>,
     /// The schemas that `search_path` itself named (`current_schemas(false)`).
     pub explicit: Vec<Oid>,
+    /// Schemas that the role may not use (no USAGE), sorted: names in them are not found. Empty for a superuser.
+    pub forbidden: Vec<Oid>,
 }
 
 impl SearchPath {
@@ -44,22 +46,58 @@ impl SearchPath {
             namespaces.push(namespaces::PG_CATALOG);
         }
         namespaces.extend(&explicit);
-        SearchPath { namespaces, creation, temporary, explicit }
+        SearchPath { namespaces, creation, temporary, explicit, forbidden: Vec::new() }
     }
 
     /// Only `pg_catalog`: the path under which stored SQL text is read and written.
     pub fn pg_catalog() -> SearchPath {
         let namespaces = vec![namespaces::PG_CATALOG];
-        SearchPath { explicit: namespaces.clone(), namespaces, creation: None, temporary: None }
+        SearchPath { explicit: namespaces.clone(), namespaces, ..SearchPath::default() }
+    }
+
+    /// Takes the schemas out that the role may not use.
+    pub fn without(mut self, mut forbidden: Vec<Oid>) -> SearchPath {
+        forbidden.sort_unstable();
+        self.namespaces.retain(|oid| !forbidden.contains(oid));
+        self.explicit.retain(|oid| !forbidden.contains(oid));
+        self.creation = self.explicit.first().copied();
+        self.forbidden = forbidden;
+        self
+    }
+
+    fn allows(&self, namespace: Oid) -> bool {
+        self.forbidden.binary_search(&namespace).is_err()
     }
 }
 
 impl Catalog {
-    /// The schema with this name, `pg_temp` meaning the session's own.
+    /// The schema with this name, `pg_temp` meaning the session's own; `None` also for one that the role may not use
+    /// ([`Catalog::missing_namespace`] tells the two apart).
     pub fn resolve_namespace(&self, path: &SearchPath, name: &str) -> Option<Oid> {
+        self.any_namespace(path, name).filter(|oid| path.allows(*oid))
+    }
+
+    /// The schema with this name, whether the role may use it or not.
+    pub fn any_namespace(&self, path: &SearchPath, name: &str) -> Option<Oid> {
         match name {
             "pg_temp" => path.temporary,
             name => self.namespace_by_name(name).map(|namespace| namespace.oid),
+        }
+    }
+
+    /// Why [`Catalog::resolve_namespace`] has no answer: 42501 or 3F000.
+    pub fn missing_namespace(&self, path: &SearchPath, name: &str) -> Error {
+        match self.any_namespace(path, name) {
+            Some(_) => err!(INSUFFICIENT_PRIVILEGE, "permission denied for schema {name}"),
+            None => err!(INVALID_SCHEMA_NAME, "schema \"{name}\" does not exist"),
+        }
+    }
+
+    /// 42501 for a schema that is there but closed to the role.
+    pub fn check_namespace(&self, path: &SearchPath, name: &str) -> Result<()> {
+        match self.any_namespace(path, name) {
+            Some(oid) if !path.allows(oid) => Err(self.missing_namespace(path, name)),
+            _ => Ok(()),
         }
     }
 

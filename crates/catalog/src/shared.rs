@@ -8,9 +8,11 @@
 //! record "member/<role><member>"              packed pg_auth_members row
 //! record "setting/<database><role>"           packed pg_db_role_setting row
 //! record "comment/<class><oid>"               packed pg_shdescription row
+//! record "acl/<database>"                     its access list: stored items (see `acl`), separated by blanks
 //! ```
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use cairn_txn::{Cluster, Result};
 use cairn_types::oid::BOOTSTRAP_ROLE;
@@ -19,10 +21,13 @@ use cairn_types::{Datum, Oid, Text};
 use parking_lot::RwLock;
 
 use crate::columns::*;
-use crate::system_table::{CatalogRow, RowExt, system_table};
+use crate::system_table::{CatalogRow, RowExt, array_of, system_table};
 
 /// Rows of the shared catalogs.
 pub trait SharedCatalogs: Send + Sync {
+    /// Goes up with every change of a role or membership.
+    fn version(&self) -> u64;
+
     /// Rows of pg_database, pg_authid, pg_auth_members, ... in PostgreSQL's layout.
     fn rows(&self, catalog: Oid) -> Vec<CatalogRow>;
 
@@ -41,6 +46,7 @@ pub struct ClusterCatalog {
     cluster: Arc<Cluster>,
     /// All records, kept in step with the system store.
     records: RwLock<Records>,
+    version: AtomicU64,
 }
 
 #[derive(Default)]
@@ -49,6 +55,8 @@ struct Records {
     members: Vec<CatalogRow>,
     settings: Vec<CatalogRow>,
     comments: Vec<CatalogRow>,
+    /// By database.
+    acls: Vec<(Oid, Datum)>,
 }
 
 fn corrupt(error: impl std::fmt::Display) -> cairn_txn::Error {
@@ -92,7 +100,7 @@ fn record_name(catalog: Oid, row: &[Datum]) -> Result<Vec<u8>> {
 impl ClusterCatalog {
     /// Reads all records; makes the superuser `postgres` in a new cluster.
     pub fn open(cluster: Arc<Cluster>) -> Result<Self> {
-        let catalog = ClusterCatalog { cluster, records: RwLock::default() };
+        let catalog = ClusterCatalog { cluster, records: RwLock::default(), version: AtomicU64::new(0) };
         catalog.reload()?;
         if catalog.role_row(BOOTSTRAP_ROLE).is_none() {
             catalog.put(pg_authid::TABLE, bootstrap_role())?;
@@ -113,7 +121,9 @@ impl ClusterCatalog {
             members: read(b"member/", pg_auth_members::TABLE)?,
             settings: read(b"setting/", pg_db_role_setting::TABLE)?,
             comments: read(b"comment/", pg_shdescription::TABLE)?,
+            acls: self.cluster.system_scan(ACLS)?.iter().map(|(name, value)| decode_acl(name, value)).collect::<Result<_>>()?,
         };
+        self.version.fetch_add(1, Ordering::Release);
         Ok(())
     }
 
@@ -132,6 +142,35 @@ impl ClusterCatalog {
         self.reload()
     }
 
+    /// Sets a database's access list; NULL is the default.
+    pub fn put_database_acl(&self, database: Oid, acl: &Datum) -> Result<()> {
+        let name = acl_record(database);
+        match acl {
+            Datum::Array(array) => {
+                let items: Vec<&str> = array
+                    .elements
+                    .iter()
+                    .filter_map(|item| match item {
+                        Datum::Text(text) => Some(&**text),
+                        _ => None,
+                    })
+                    .collect();
+                self.cluster.system_put(&name, items.join(" ").as_bytes())?;
+            }
+            _ => self.cluster.system_delete(&name)?,
+        }
+        self.reload()
+    }
+
+    /// Whether somebody has made it their own: there is a role besides the first, or a password.
+    pub fn is_administered(&self) -> bool {
+        let records = self.records.read();
+        records
+            .roles
+            .iter()
+            .any(|row| row.oid(pg_authid::OID) != BOOTSTRAP_ROLE || !row.datum(pg_authid::ROLPASSWORD).is_null())
+    }
+
     /// An oid for a new role. They are counted apart from the databases' objects.
     pub fn next_role_oid(&self) -> Oid {
         let records = self.records.read();
@@ -140,7 +179,25 @@ impl ClusterCatalog {
     }
 }
 
+const ACLS: &[u8] = b"acl/";
+
+fn acl_record(database: Oid) -> Vec<u8> {
+    [ACLS, &database.to_be_bytes()].concat()
+}
+
+fn decode_acl(name: &[u8], value: &[u8]) -> Result<(Oid, Datum)> {
+    let oid = name.get(ACLS.len()..).and_then(|oid| oid.try_into().ok());
+    let oid = oid.ok_or_else(|| corrupt("the name of an access list's record"))?;
+    let text = std::str::from_utf8(value).map_err(corrupt)?;
+    let items = text.split_ascii_whitespace().map(Datum::text).collect();
+    Ok((Oid::from_be_bytes(oid), array_of(cairn_types::types::ACLITEM, items)))
+}
+
 impl SharedCatalogs for ClusterCatalog {
+    fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
     fn rows(&self, catalog: Oid) -> Vec<CatalogRow> {
         let records = self.records.read();
         match catalog {
@@ -149,13 +206,17 @@ impl SharedCatalogs for ClusterCatalog {
             pg_db_role_setting::TABLE => records.settings.clone(),
             pg_shdescription::TABLE => records.comments.clone(),
             pg_tablespace::TABLE => tablespaces(),
-            pg_database::TABLE => self.cluster.databases().iter().map(database_row).collect(),
+            pg_database::TABLE => {
+                let acl = |oid| records.acls.iter().find(|(of, _)| *of == oid).map(|(_, acl)| acl.clone());
+                let databases = self.cluster.databases();
+                databases.iter().map(|info| database_row(info, acl(info.oid).unwrap_or_default())).collect()
+            }
             _ => Vec::new(),
         }
     }
 }
 
-fn database_row(info: &cairn_txn::DatabaseInfo) -> CatalogRow {
+fn database_row(info: &cairn_txn::DatabaseInfo, acl: Datum) -> CatalogRow {
     use pg_database as c;
     let mut row = vec![Datum::Null; c::COLUMN_COUNT];
     row[c::OID] = Datum::Oid(info.oid);
@@ -171,6 +232,7 @@ fn database_row(info: &cairn_txn::DatabaseInfo) -> CatalogRow {
     row[c::DATTABLESPACE] = Datum::Oid(1663);
     row[c::DATCOLLATE] = Datum::text("C.UTF-8");
     row[c::DATCTYPE] = Datum::text("C.UTF-8");
+    row[c::DATACL] = acl;
     row.into()
 }
 

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use cairn_analyze::privileges::RequiredAccess;
 use cairn_analyze::query::{CommandType, LockStrength};
 use cairn_catalog::TypeRef;
 use cairn_types::{Oid, Text};
@@ -32,6 +33,8 @@ pub struct Plan {
     pub modifies: bool,
     /// Tables read or written and how, for table locks: once each, the strongest use.
     pub relations: Vec<RelationUse>,
+    /// The privileges that running it takes; who runs it asks for them.
+    pub access: RequiredAccess,
 }
 
 impl Plan {

@@ -9,7 +9,9 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 use cairn_analyze::{AnalyzeContext, Parameters};
-use cairn_catalog::{Catalog, SearchPath, SharedCatalogs};
+use cairn_catalog::acl::{self, Item, Malformed, ObjectKind};
+use cairn_catalog::columns::pg_namespace;
+use cairn_catalog::{Catalog, RowExt, SearchPath, SharedCatalogs};
 use cairn_exec::TxnResultExt;
 use cairn_exec::dml::TransactionConstraints;
 use cairn_txn::{Snapshot, Transaction};
@@ -21,6 +23,7 @@ use crate::clock;
 use crate::ddl::OnCommit;
 use crate::instance::{Instance, OpenDatabase, SessionEntry};
 use crate::portal::Portals;
+use crate::rights::{AccessMemory, ActingJournal};
 use crate::session::PreparedStatements;
 use crate::settings::{self, Settings, Source};
 use crate::system_functions::SequenceMemory;
@@ -34,6 +37,14 @@ pub struct Core {
     /// Who connected (`session_user`), and for whom it acts now (`current_user`, SET ROLE).
     session_user: RefCell<User>,
     current_user: RefCell<User>,
+    /// Whether the current role is a superuser, and the version of the roles that this holds for.
+    pub(crate) superuser: Cell<(bool, u64)>,
+    pub(crate) access: AccessMemory,
+    /// Who connected, whatever was set since.
+    pub(crate) authenticated: User,
+    pub(crate) acting_journal: RefCell<ActingJournal>,
+    /// How many SECURITY DEFINER functions are running.
+    pub(crate) definer_depth: Cell<u32>,
     settings: RefCell<Settings>,
     formats: Formats,
     catalog: RefCell<CatalogState>,
@@ -82,6 +93,8 @@ struct PathState {
     catalog_version: u64,
     setting: Text,
     user: Oid,
+    /// Version of the roles; 0 for a superuser, whose path does not depend on them.
+    roles_version: u64,
     temporary: Option<Oid>,
     path: Arc<SearchPath>,
 }
@@ -153,6 +166,11 @@ impl Core {
         Rc::new_cyclic(|me| Core {
             me: Weak::clone(me),
             session_user: RefCell::new(user.clone()),
+            superuser: Cell::new((user.superuser, instance.shared().version())),
+            access: AccessMemory::default(),
+            authenticated: user.clone(),
+            acting_journal: RefCell::default(),
+            definer_depth: Cell::new(0),
             current_user: RefCell::new(user),
             settings: RefCell::new(settings),
             formats,
@@ -195,8 +213,14 @@ impl Core {
         self.current_user.borrow().clone()
     }
 
+    pub fn user_oid(&self) -> Oid {
+        self.current_user.borrow().oid
+    }
+
     pub(crate) fn set_user(&self, user: User) {
         *self.current_user.borrow_mut() = user;
+        // The next question asks the roles.
+        self.superuser.set((false, u64::MAX));
     }
 
     pub(crate) fn set_session_user(&self, user: User) {
@@ -215,6 +239,10 @@ impl Core {
             .role(name)
             .ok_or_else(|| err!(UNDEFINED_OBJECT, "role \"{name}\" does not exist"))?;
         Ok(crate::instance::user_of(&row))
+    }
+
+    pub(crate) fn in_security_definer(&self) -> bool {
+        self.definer_depth.get() > 0
     }
 
     // Settings.
@@ -280,16 +308,8 @@ impl Core {
     /// SET, `set_config`, SET clauses of functions.
     pub fn set_config(&self, name: &str, value: &str, local: bool) -> Result<()> {
         match name.to_ascii_lowercase().as_str() {
-            "session_authorization" => {
-                let user = self.role(value)?;
-                self.set_session_user(user);
-                Ok(())
-            }
-            "role" => {
-                let user = if value == "none" { self.session_user() } else { self.role(value)? };
-                self.set_user(user);
-                Ok(())
-            }
+            "session_authorization" => self.set_session_authorization(Some(value), local),
+            "role" => self.set_role(value, local),
             "transaction_isolation" | "transaction_read_only" | "transaction_deferrable" => {
                 self.set_transaction_characteristic(&name.to_ascii_lowercase(), value)
             }
@@ -430,12 +450,15 @@ impl Core {
     pub fn search_path(&self) -> Result<Arc<SearchPath>> {
         let catalog = self.catalog()?;
         let setting = self.hot(|hot| hot.search_path.clone());
+        let superuser = self.is_superuser();
+        let roles_version = if superuser { 0 } else { self.instance.shared().version() };
         let user = self.current_user.borrow();
         let temporary = self.temporary_namespace.get();
         let mut cached = self.search_path.borrow_mut();
         if let Some(state) = &*cached {
             if state.catalog_version == catalog.version()
                 && state.user == user.oid
+                && state.roles_version == roles_version
                 && state.temporary == temporary
                 && (Arc::ptr_eq(&state.setting, &setting) || state.setting == setting)
             {
@@ -445,11 +468,21 @@ impl Core {
         let names = identifier_list(&setting).ok_or_else(|| {
             err!(INVALID_PARAMETER_VALUE, "invalid value for parameter \"search_path\": \"{setting}\"")
         })?;
-        let path = Arc::new(SearchPath::new(&catalog, &names, &user.name, temporary));
+        let mut path = SearchPath::new(&catalog, &names, &user.name, temporary);
+        if !superuser {
+            let rights = crate::rights::Rights { roles: self.roles(), catalog: Arc::clone(&catalog) };
+            let closed = catalog.system_rows(pg_namespace::TABLE).into_iter().map(|row| row.oid(pg_namespace::OID));
+            let closed = closed.filter(|oid| {
+                Some(*oid) != temporary && rights.privileges(user.oid, ObjectKind::Schema, *oid).0 & acl::USAGE == 0
+            });
+            path = path.without(closed.collect());
+        }
+        let path = Arc::new(path);
         *cached = Some(PathState {
             catalog_version: catalog.version(),
             setting,
             user: user.oid,
+            roles_version,
             temporary,
             path: Arc::clone(&path),
         });
@@ -660,6 +693,36 @@ impl Env for Core {
 
     fn reg_lookup(&self, reg_type: Oid, name: &str) -> Result<Oid> {
         crate::names::reg_lookup(self, reg_type, name)
+    }
+
+    fn acl_item_input(&self, text: &str) -> Result<Text> {
+        let roles = self.roles();
+        Item::parse(text, &|name| roles.by_name(name)).map(|item| item.stored().into()).map_err(|malformed| {
+            match malformed {
+                Malformed::Role(name) if text.contains('=') => {
+                    err!(UNDEFINED_OBJECT, "role \"{name}\" does not exist")
+                }
+                Malformed::Letter(_) => err!(
+                    INVALID_TEXT_REPRESENTATION,
+                    "invalid mode character: must be one of \"arwdDxtXUCTcsA\""
+                ),
+                Malformed::Trailing => {
+                    err!(INVALID_TEXT_REPRESENTATION, "extra garbage at the end of the ACL specification")
+                }
+                Malformed::NoEquals | Malformed::Role(_) => {
+                    err!(INVALID_TEXT_REPRESENTATION, "missing \"=\" sign")
+                }
+            }
+        })
+    }
+
+    fn acl_item_output(&self, stored: &str) -> String {
+        let roles = self.roles();
+        let name = |oid| roles.name(oid).map(|name| name.to_string());
+        match Item::parse(stored, &|name| roles.by_name(name)) {
+            Ok(item) => item.shown(&name),
+            Err(_) => stored.to_owned(),
+        }
     }
 
     fn system_function(&self, name: &str, args: &[Datum], call: &CallInfo<'_>) -> Result<Datum> {

@@ -52,7 +52,8 @@ fn with_context<R>(
         env: core,
         host,
         shared: Some(Arc::clone(core.instance.shared())),
-        user: core.user().oid,
+        user: core.user_oid(),
+        roles: core.roles(),
         lock_timeout: core.hot(|hot| hot.lock_timeout),
     };
     work(&mut cx)
@@ -116,6 +117,7 @@ impl DdlHost for Definition<'_> {
     }
 
     fn run_query(&self, catalog: &Arc<Catalog>, query: &Query, sink: RowSink<'_>) -> Result<()> {
+        self.core.check_access(&cairn_analyze::privileges::required_access(query, catalog))?;
         self.run_plan(catalog, query, sink)
     }
 

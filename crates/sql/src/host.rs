@@ -34,7 +34,15 @@ impl Host for Core {
     }
 
     fn current_user_oid(&self) -> Oid {
-        self.user().oid
+        self.user_oid()
+    }
+
+    fn roles(&self) -> std::rc::Rc<crate::rights::Roles> {
+        Core::roles(self)
+    }
+
+    fn is_superuser(&self) -> bool {
+        Core::is_superuser(self)
     }
 
     fn database_oid(&self) -> Oid {

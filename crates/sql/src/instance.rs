@@ -304,12 +304,15 @@ impl Watchdog {
 pub struct InstanceBackend(pub Arc<Instance>);
 
 impl InstanceBackend {
-    /// The pg_authid row that a user name stands for. From this machine any name may connect; one that is no role acts for the
-    /// role that owns everything (`None`).
+    /// The pg_authid row that a user name stands for. As long as nobody has made a role or set a password, any name may connect
+    /// from this machine and acts for the role that owns everything (`None`).
     fn role(&self, user: &str, local: bool) -> Result<Option<CatalogRow>> {
         match self.0.shared.role(user) {
             Some(row) => Ok(Some(row)),
-            None if local => Ok(None),
+            None if local && !self.0.shared.is_administered() => {
+                tracing::info!(user, "no such role: the session acts for postgres, as no role and no password was ever set");
+                Ok(None)
+            }
             None => Err(err!(INVALID_AUTHORIZATION_SPECIFICATION, "role \"{user}\" does not exist")),
         }
     }

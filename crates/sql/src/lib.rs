@@ -20,6 +20,7 @@ mod nodes;
 pub mod password;
 pub mod plpgsql;
 mod portal;
+pub mod rights;
 mod routines;
 mod run;
 mod session;

@@ -4,6 +4,7 @@
 //! are given as PostgreSQL does, and are done. ANALYZE counts rows for the planner.
 
 use cairn_analyze::Parameters;
+use cairn_catalog::acl::ObjectKind;
 use cairn_catalog::columns::pg_class;
 use cairn_catalog::{CatalogWriter, Constraint, Relation, RelationKind, RowExt};
 use cairn_exec::TxnResultExt;
@@ -135,6 +136,19 @@ pub fn vacuum(invocation: &Invocation<'_>, statement: &protobuf::VacuumStmt) -> 
             .cloned()
             .collect();
     }
+    let owner = core.database.info.oid;
+    let rights = core.rights()?;
+    let all = rights.is_owner(core.user_oid(), ObjectKind::Database, owner);
+    tables.retain(|table| {
+        let fine = (all && table.oid >= FIRST_USER_OID) || rights.is_owner(core.user_oid(), ObjectKind::Table, table.oid);
+        if !fine && !statement.rels.is_empty() {
+            let verb = if is_vacuum { "vacuum" } else { "analyze" };
+            let who = if table.oid < FIRST_USER_OID { "superuser" } else { "table or database owner" };
+            let message = format!("skipping \"{}\" --- only {who} can {verb} it", table.name);
+            crate::utility::warning(core, message);
+        }
+        fine
+    });
     if analyze {
         for table in tables.iter().filter(|table| table.oid >= FIRST_USER_OID) {
             analyze_table(core, table)?;
@@ -199,6 +213,7 @@ pub fn cluster(invocation: &Invocation<'_>, statement: &protobuf::ClusterStmt) -
     if let Some(range) = &statement.relation {
         let relation = crate::names::find_relation(core, range)?;
         let name = &statement.indexname;
+        core.rights()?.require_owner(core.user_oid(), ObjectKind::Table, relation.oid)?;
         if !name.is_empty() && !relation.indexes.iter().any(|index| *index.name == **name) {
             return Err(err!(
                 UNDEFINED_OBJECT,

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use cairn_analyze::query::{Call, Expr};
 use cairn_analyze::{Coercion, NameConflict, ParamResolver, Parameters};
+use cairn_catalog::acl::{self, ObjectKind};
 use cairn_catalog::{ArgMode, Proc, TypeKind, TypeRef, Volatility};
 use cairn_exec::{ExecContext, FunctionRunner, Plan};
 use cairn_functions::{RowStream, Rows};
@@ -354,9 +355,10 @@ impl Core {
         let mark = (!proc.config.is_empty()).then(|| self.with_settings(|settings| settings.mark()));
         let result = (|| {
             if user.is_some() {
-                use cairn_catalog::SharedCatalogs;
-                if let Some(name) = self.instance.shared().role_name(proc.owner) {
-                    self.set_user(self.role(&name)?);
+                self.definer_depth.set(self.definer_depth.get() + 1);
+                if let Some(owner) = self.roles().role(proc.owner) {
+                    let (name, superuser) = (owner.name.clone(), owner.superuser);
+                    self.set_user(crate::core::User { oid: proc.owner, name, superuser });
                 }
             }
             for (name, value) in &proc.config {
@@ -368,6 +370,7 @@ impl Core {
             self.with_settings(|settings| settings.undo_to(mark));
         }
         if let Some(user) = user {
+            self.definer_depth.set(self.definer_depth.get() - 1);
             self.set_user(user);
         }
         self.atomic_depth.set(self.atomic_depth.get() - 1);
@@ -636,6 +639,9 @@ pub fn call_statement(invocation: &Invocation<'_>, call: &Call) -> Result<Outcom
         .proc(call.procedure)
         .cloned()
         .ok_or_else(|| Error::internal(format!("cache lookup failed for function {}", call.procedure)))?;
+    if !core.is_superuser() {
+        core.rights()?.require(core.user_oid(), ObjectKind::Function, proc.oid, acl::EXECUTE)?;
+    }
     let arg_types: Vec<Oid> = call.args.iter().map(|arg| cairn_analyze::expr_type(arg).oid).collect();
     let columns: Vec<RecordField> = call
         .outputs

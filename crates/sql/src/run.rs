@@ -33,7 +33,7 @@ impl Core {
         })
     }
 
-    /// Locks the plan's tables; whether the catalog is still the one that the plan was made from is the caller's
+    /// Locks the plan's tables, and asks whether the role may do with them what it is about to; whether the catalog is still the one that the plan was made from is the caller's
     /// question, to be asked afterwards.
     pub(crate) fn lock_relations(&self, plan: &Plan, transaction: &Arc<dyn Transaction>) -> Result<()> {
         let timeout = self.hot(|hot| hot.lock_timeout);
@@ -51,7 +51,7 @@ impl Core {
                 .lock_object(tag, mode, LockScope::Transaction, WaitPolicy::Block { timeout })
                 .sql()?;
         }
-        Ok(())
+        self.check_access(&plan.access)
     }
 
     /// Gets a plan ready to run: a transaction, table locks, and a plan that fits the catalog as it is under them.

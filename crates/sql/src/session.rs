@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cairn_analyze::{Parameters, RawStatement};
+use cairn_catalog::acl::{self, ObjectKind};
 use cairn_catalog::columns::pg_db_role_setting;
 use cairn_catalog::{CatalogRow, RowExt, SharedCatalogs};
 use cairn_exec::Execution;
@@ -220,6 +221,7 @@ impl Session {
             transactions: HashMap::new(),
             reported: Vec::new(),
         };
+        session.check_connect()?;
         crate::temporary::drop_orphans(&session.core);
         session.apply_stored_settings();
         for (name, value) in &startup.settings {
@@ -231,6 +233,20 @@ impl Session {
         session.core.entry.activity.lock().application_name =
             session.core.show("application_name").unwrap_or_default();
         Ok(session)
+    }
+
+    /// 42501 unless the role may connect to the database.
+    fn check_connect(&self) -> Result<()> {
+        let core = &self.core;
+        if core.is_superuser() {
+            return Ok(());
+        }
+        let info = &core.database.info;
+        if core.rights()?.privileges(core.user_oid(), ObjectKind::Database, info.oid).0 & acl::CONNECT == 0 {
+            return Err(crate::rights::denied("database", &format!("\"{}\"", info.name))
+                .detail("User does not have CONNECT privilege."));
+        }
+        Ok(())
     }
 
     /// ALTER DATABASE ... SET and ALTER ROLE ... SET, the more specific after the less. One that is no good any more is

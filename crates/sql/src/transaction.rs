@@ -28,6 +28,7 @@ use pg_query::protobuf::{Node, TransactionStmt, TransactionStmtKind, node::Node 
 use crate::client::TransactionStatus;
 use crate::core::{Core, isolation_level};
 use crate::plpgsql::spi::Subtransaction;
+use crate::rights::ActingMark;
 use crate::settings::Mark;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +54,7 @@ struct Savepoint {
     settings: Mark,
     catalog: Option<(u64, Arc<Catalog>)>,
     constraints: ConstraintMark,
+    acting: ActingMark,
 }
 
 impl Default for Block {
@@ -148,8 +150,10 @@ impl Core {
                 transaction.rollback();
             }
             self.with_settings(|settings| settings.rollback());
+            self.acting_rollback();
         } else {
             self.with_settings_if_changed(|settings| settings.commit());
+            self.acting_commit();
         }
         self.leave_block();
         result
@@ -201,11 +205,12 @@ impl Core {
     pub(crate) fn abort(&self) {
         let phase = self.phase();
         let innermost = self.block.borrow().savepoints.last().map(|savepoint| {
-            (savepoint.id, savepoint.settings, savepoint.catalog.clone(), savepoint.constraints)
+            let Savepoint { id, settings, constraints, .. } = *savepoint;
+            (id, settings, savepoint.catalog.clone(), constraints, savepoint.acting.clone())
         });
         match (phase, innermost) {
             (Phase::Idle, _) => {}
-            (Phase::Block, Some((id, settings, catalog, constraints))) => {
+            (Phase::Block, Some((id, settings, catalog, constraints, acting))) => {
                 self.constraints.rollback_to(constraints);
                 let undone =
                     self.transaction_if_begun().map_or(Ok(()), |transaction| transaction.rollback_to(id));
@@ -213,6 +218,7 @@ impl Core {
                     tracing::error!(%error, "could not roll back to a savepoint");
                 }
                 self.with_settings(|all| all.undo_to(settings));
+                self.acting_undo_to(acting);
                 self.restore_own_catalog(catalog);
                 self.block.borrow_mut().phase = Phase::Failed;
             }
@@ -238,6 +244,7 @@ impl Core {
         self.restore_own_catalog(None);
         self.clear_temporary_uncommitted();
         self.with_settings_if_changed(|settings| settings.rollback());
+        self.acting_rollback();
     }
 
     /// The session ends.
@@ -359,7 +366,8 @@ impl Core {
         let settings = self.with_settings(|settings| settings.mark());
         let catalog = self.own_catalog();
         let constraints = self.constraints.mark();
-        let savepoint = Savepoint { name: name.to_owned(), id, settings, catalog, constraints };
+        let acting = self.acting_mark();
+        let savepoint = Savepoint { name: name.to_owned(), id, settings, catalog, constraints, acting };
         self.block.borrow_mut().savepoints.push(savepoint);
         Ok(())
     }
@@ -399,11 +407,12 @@ impl Core {
     fn rollback_to_savepoint(&self, name: &str) -> Result<()> {
         self.require_block("ROLLBACK TO SAVEPOINT")?;
         let index = self.find_savepoint(name)?;
-        let (id, settings, catalog, constraints) = {
+        let (id, settings, catalog, constraints, acting) = {
             let mut block = self.block.borrow_mut();
             block.savepoints.truncate(index + 1);
             let savepoint = &block.savepoints[index];
-            (savepoint.id, savepoint.settings, savepoint.catalog.clone(), savepoint.constraints)
+            let Savepoint { id, settings, constraints, .. } = *savepoint;
+            (id, settings, savepoint.catalog.clone(), constraints, savepoint.acting.clone())
         };
         self.constraints.rollback_to(constraints);
         self.portals_at_rollback(index + 1);
@@ -411,6 +420,7 @@ impl Core {
             transaction.rollback_to(id).sql()?;
         }
         self.with_settings(|all| all.undo_to(settings));
+        self.acting_undo_to(acting);
         self.restore_own_catalog(catalog);
         self.block.borrow_mut().phase = Phase::Block;
         Ok(())
@@ -434,6 +444,7 @@ impl Core {
             settings: self.with_settings_ref(|settings| settings.mark()),
             catalog: self.own_catalog(),
             constraints: self.constraints.mark(),
+            acting: self.acting_mark(),
         })
     }
 
@@ -442,6 +453,7 @@ impl Core {
         if !keep {
             transaction.rollback_to(subtransaction.id).sql()?;
             self.with_settings(|all| all.undo_to(subtransaction.settings));
+            self.acting_undo_to(subtransaction.acting.clone());
             self.restore_own_catalog(subtransaction.catalog.clone());
             self.constraints.rollback_to(subtransaction.constraints);
         }

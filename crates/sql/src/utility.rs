@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use cairn_analyze::query::{Expr, Query, Statement};
 use cairn_analyze::{ExprKind, Parameters, RawStatement};
+use cairn_catalog::acl::{self, ObjectKind};
 use cairn_catalog::{Catalog, TypeRef};
 use cairn_txn::{LockScope, LockTag, TableLockMode, WaitPolicy};
 use cairn_types::oid::catalogs;
@@ -160,7 +161,15 @@ pub fn run(invocation: &mut Invocation<'_>, statement: &Statement) -> Result<Out
             NodeEnum::LockStmt(lock) => lock_tables(invocation, lock),
             NodeEnum::ConstraintsSetStmt(set) => maintenance::set_constraints(invocation, set),
             NodeEnum::VacuumStmt(vacuum) => maintenance::vacuum(invocation, vacuum),
-            NodeEnum::CheckPointStmt(_) => Ok(Outcome::tag("CHECKPOINT")),
+            NodeEnum::CheckPointStmt(_) => {
+                if !core.roles().has_privileges_of(core.user_oid(), crate::rights::CHECKPOINT) {
+                    return Err(err!(
+                        INSUFFICIENT_PRIVILEGE,
+                        "must be superuser or have privileges of pg_checkpoint to do CHECKPOINT"
+                    ));
+                }
+                Ok(Outcome::tag("CHECKPOINT"))
+            }
             NodeEnum::ClusterStmt(cluster) => maintenance::cluster(invocation, cluster),
             NodeEnum::ListenStmt(_) => Err(Error::unsupported("LISTEN is")),
             // Nobody can be listening.
@@ -325,6 +334,17 @@ fn lock_tables(invocation: &Invocation<'_>, statement: &protobuf::LockStmt) -> R
         let Some(NodeEnum::RangeVar(range)) = &node.node else { continue };
         loop {
             let relation = crate::names::find_relation(core, range)?;
+            if !core.is_superuser() {
+                let has = core.rights()?.privileges(core.user_oid(), ObjectKind::Table, relation.oid).0;
+                let needed = match mode {
+                    TableLockMode::AccessShare => acl::SELECT,
+                    TableLockMode::RowExclusive => acl::INSERT | acl::UPDATE | acl::DELETE | acl::TRUNCATE,
+                    _ => acl::UPDATE | acl::DELETE | acl::TRUNCATE,
+                };
+                if has & needed == 0 {
+                    return Err(crate::rights::denied("table", &relation.name));
+                }
+            }
             let tag = LockTag::Object { class: catalogs::PG_CLASS, object: relation.oid };
             let wait = if statement.nowait {
                 WaitPolicy::Error

@@ -12,7 +12,7 @@ pub fn write_text(
 ) -> Result<()> {
     // The commonest need neither type nor settings.
     match value {
-        Datum::Text(text) if ty != cairn_types::types::VOID => {
+        Datum::Text(text) if !matches!(ty, cairn_types::types::VOID | cairn_types::types::ACLITEM) => {
             out.extend_from_slice(text.as_bytes());
             return Ok(());
         }

@@ -69,17 +69,8 @@ pub fn set(invocation: &Invocation<'_>, statement: &VariableSetStmt) -> Result<O
 
 fn reset(core: &Core, name: &str, local: bool) -> Result<()> {
     match name.to_ascii_lowercase().as_str() {
-        "session_authorization" => {
-            let name = core.entry.user.clone();
-            if let Ok(user) = core.role(&name) {
-                core.set_session_user(user);
-            }
-            Ok(())
-        }
-        "role" => {
-            core.set_user(core.session_user());
-            Ok(())
-        }
+        "session_authorization" => core.set_session_authorization(None, local),
+        "role" => core.set_role("none", local),
         "transaction_isolation" => {
             core.set_transaction_characteristic("transaction_isolation", core.default_isolation())
         }

@@ -51,6 +51,14 @@ pub trait Env {
     /// Input of the reg* types: PostgreSQL's error where there is no such object.
     fn reg_lookup(&self, reg_type: Oid, name: &str) -> Result<Oid>;
 
+    /// Input and output of an access list's item. A value holds its stored form, with roles by oid; SQL shows names.
+    fn acl_item_input(&self, text: &str) -> Result<Text> {
+        Ok(Text::from(text))
+    }
+    fn acl_item_output(&self, stored: &str) -> String {
+        stored.to_owned()
+    }
+
     /// Functions that need the catalog or the storage (nextval, pg_get_expr, pg_table_size, ...): called by
     /// the bodies registered under `name`, which is the row's `prosrc`.
     fn system_function(&self, name: &str, args: &[Datum], call: &CallInfo<'_>) -> Result<Datum>;

@@ -191,6 +191,7 @@ impl Analyzer<'_> {
                 err!(UNDEFINED_TABLE, "relation \"{}\" does not exist", range.relname).at(range.location)
             );
         }
+        self.lookup.check_schema(&range.schemaname).map_err(|error| error.at(range.location))?;
         self.lookup.relation_in_schema(&range.schemaname, &range.relname).ok_or_else(|| {
             err!(UNDEFINED_TABLE, "relation \"{}.{}\" does not exist", range.schemaname, range.relname)
                 .at(range.location)

@@ -114,6 +114,7 @@ impl Analyzer<'_> {
                 self.insert_select(&mut query, &relation, &columns, other, explicit_columns)?;
             }
         }
+        query.assigned = query.targets.iter().map(|target| target.resno).collect();
         self.complete_insert_targets(&mut query, &relation)?;
         if let Some(conflict) = &insert.on_conflict_clause {
             query.on_conflict = self.on_conflict(conflict, &relation, target)?;

@@ -7,7 +7,7 @@ use cairn_catalog::{
     Type, TypeKind, TypeRef,
 };
 use cairn_types::oid::collations;
-use cairn_types::{Error, Oid, Result, err, types};
+use cairn_types::{Error, Oid, Result, types};
 
 use super::names::QualifiedName;
 
@@ -161,11 +161,16 @@ impl<'a> Lookup<'a> {
         self.catalog.resolve_relation(self.path, Some(schema), name).cloned()
     }
 
-    /// Errors: 3F000.
+    /// 42501 for a schema that is closed to the role.
+    pub fn check_schema(&self, schema: &str) -> Result<()> {
+        self.catalog.check_namespace(self.path, schema)
+    }
+
+    /// Errors: 3F000, 42501.
     fn require_schema(&self, schema: &str) -> Result<Oid> {
         self.catalog
             .resolve_namespace(self.path, schema)
-            .ok_or_else(|| err!(INVALID_SCHEMA_NAME, "schema \"{schema}\" does not exist"))
+            .ok_or_else(|| self.catalog.missing_namespace(self.path, schema))
     }
 
     // ----- Functions and operators

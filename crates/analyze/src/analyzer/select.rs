@@ -19,6 +19,7 @@ pub(crate) fn new_query(command: CommandType) -> Query {
         result_relation: None,
         on_conflict: None,
         returning: Vec::new(),
+        assigned: Vec::new(),
         overriding: Overriding::None,
         ctes: Vec::new(),
         recursive: false,

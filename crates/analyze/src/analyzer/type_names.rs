@@ -64,7 +64,10 @@ impl Analyzer<'_> {
         }
         let qualified = self.qualified_name(table).map_err(|error| error.at(location))?;
         let relation = match &qualified.schema {
-            Some(schema) => self.lookup.relation_in_schema(schema, &qualified.name),
+            Some(schema) => {
+                self.lookup.check_schema(schema)?;
+                self.lookup.relation_in_schema(schema, &qualified.name)
+            }
             None => self.lookup.relation_by_name(&qualified.name),
         };
         let relation = relation

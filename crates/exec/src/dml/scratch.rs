@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
+use cairn_analyze::privileges::RequiredAccess;
 use cairn_analyze::query::CommandType;
 use cairn_txn::Snapshot;
 use cairn_types::{Datum, Result};
@@ -58,6 +59,7 @@ static EMPTY: LazyLock<Arc<Plan>> = LazyLock::new(|| {
         ctes: Vec::new(),
         modifies: true,
         relations: Vec::new(),
+        access: RequiredAccess::default(),
     })
 });
 

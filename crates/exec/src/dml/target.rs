@@ -122,6 +122,7 @@ fn query_over(relation: &Arc<Relation>) -> Query {
         result_relation: None,
         on_conflict: None,
         returning: Vec::new(),
+        assigned: Vec::new(),
         overriding: Overriding::None,
         ctes: Vec::new(),
         recursive: false,

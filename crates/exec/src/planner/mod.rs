@@ -90,6 +90,7 @@ pub fn plan(query: &Query, cx: &PlanContext<'_>) -> Result<Plan> {
         ctes: planner.ctes,
         modifies: planner.modifies,
         relations: planner.relations,
+        access: cairn_analyze::privileges::required_access(query, cx.catalog),
     })
 }
 

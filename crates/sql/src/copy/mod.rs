@@ -6,7 +6,9 @@ pub mod write;
 
 use std::sync::Arc;
 
+use cairn_analyze::privileges::{RelationAccess, RequiredAccess};
 use cairn_analyze::Parameters;
+use cairn_catalog::acl;
 use cairn_catalog::{Relation, RelationKind};
 use cairn_exec::PlanContext;
 use cairn_exec::dml::Loader;
@@ -114,6 +116,17 @@ fn from_stdin(
     core.lock_relation(&relation, cairn_txn::TableLockMode::RowExclusive)?;
     let relation = crate::names::find_relation(core, range)?;
     let chosen = columns(&relation, &crate::nodes::strings(&statement.attlist), true)?;
+    core.check_access(&RequiredAccess {
+        relations: vec![RelationAccess {
+            relation: relation.oid,
+            role: None,
+            privileges: acl::INSERT,
+            selected: Vec::new(),
+            inserted: chosen.iter().map(|index| relation.columns[*index].attnum).collect(),
+            updated: Vec::new(),
+        }],
+        ..RequiredAccess::default()
+    })?;
     for name in options.force_not_null.names().iter().chain(options.force_null.names()) {
         let index = column(&relation, name)?;
         if !chosen.contains(&index) {

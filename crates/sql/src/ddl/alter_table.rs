@@ -85,8 +85,9 @@ pub fn alter(
         }
         return Err(names::undefined(name));
     };
-    check_kind(&relation, statement.objtype())?;
     names::check_not_system(&relation)?;
+    cx.require_table_owner(&relation)?;
+    check_kind(&relation, statement.objtype())?;
     let mut commands = Vec::new();
     for node in &statement.cmds {
         if let NodeEnum::AlterTableCmd(command) = inner(node)? {

@@ -1,10 +1,12 @@
 //! COMMENT ON.
 
+use cairn_catalog::acl::ObjectKind;
 use cairn_catalog::columns::*;
 use cairn_catalog::system_table::blank_row;
 use cairn_catalog::{RelationKind, RowExt};
 use cairn_exec::TxnResultExt;
 use cairn_txn::TableLockMode;
+use cairn_types::oid::languages;
 use cairn_types::{Datum, Error, Oid, Result, err};
 use pg_query::protobuf::{self, Node, ObjectType, node::Node as NodeEnum};
 
@@ -23,6 +25,7 @@ pub fn comment(cx: &mut DdlContext<'_>, statement: &protobuf::CommentStmt) -> Re
         return shared_comment(cx, statement.objtype(), object, text);
     }
     let address = resolve(cx, statement.objtype(), object)?;
+    require_owner(cx, address)?;
     set(cx, address, text)
 }
 
@@ -111,6 +114,22 @@ fn resolve(cx: &mut DdlContext<'_>, kind: ObjectType, object: &Node) -> Result<A
             Err(Error::unsupported(format!("a comment on this kind of object ({name}) is")))
         }
     }
+}
+
+/// 42501 unless the object, or what it is part of, is the role's own.
+fn require_owner(cx: &DdlContext<'_>, address: Address) -> Result<()> {
+    let (kind, object) = match address.class {
+        pg_constraint::TABLE => {
+            let table = cx.catalog.constraint(address.object).map_or(0, |constraint| constraint.table);
+            (ObjectKind::Table, table)
+        }
+        pg_class::TABLE => (ObjectKind::Table, address.object),
+        pg_namespace::TABLE => (ObjectKind::Schema, address.object),
+        pg_type::TABLE => (ObjectKind::Type, address.object),
+        pg_proc::TABLE => (ObjectKind::Function, address.object),
+        _ => (ObjectKind::Language, languages::PLPGSQL),
+    };
+    cx.require_owner(kind, object)
 }
 
 /// Sets or removes the comment on an object.

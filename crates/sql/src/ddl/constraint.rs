@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use cairn_analyze::ExprKind;
+use cairn_catalog::acl::{self, ObjectKind};
 use cairn_catalog::columns::*;
 use cairn_catalog::system_table::blank_row;
 use cairn_catalog::{
@@ -181,6 +182,19 @@ fn action_code(action: &str) -> u8 {
     action.bytes().next().unwrap_or(b'a')
 }
 
+/// 42501 unless the role may refer to these columns.
+fn require_references(cx: &DdlContext<'_>, table: &Relation, columns: &[i16]) -> Result<()> {
+    if cx.roles.is_superuser(cx.user) {
+        return Ok(());
+    }
+    let rights = cx.rights();
+    let by_column = |column: &i16| rights.column_privileges(cx.user, table.oid, *column).0 & acl::REFERENCES != 0;
+    if !columns.is_empty() && columns.iter().all(by_column) {
+        return Ok(());
+    }
+    rights.require(cx.user, ObjectKind::Table, table.oid, acl::REFERENCES)
+}
+
 /// Adds a FOREIGN KEY to a table. Returns its oid; rows that are there are checked by [`super::data`].
 pub fn add_foreign_key(
     cx: &mut DdlContext<'_>,
@@ -200,6 +214,7 @@ pub fn add_foreign_key(
     check_persistence(&table, &referenced)?;
     let keys = numbers(&table, &strings(columns))?;
     let (index, foreign_columns) = referenced_key(&referenced, constraint)?;
+    require_references(cx, &referenced, &foreign_columns)?;
     if keys.len() != foreign_columns.len() {
         return Err(err!(
             INVALID_FOREIGN_KEY,

@@ -1,5 +1,6 @@
 //! What a DDL command runs in, and what it asks of the session around it.
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,10 @@ use cairn_catalog::{
 };
 use cairn_exec::TxnResultExt;
 use cairn_txn::{LockOutcome, LockScope, LockTag, Store, TableLockMode, Transaction, WaitPolicy};
+use cairn_catalog::acl::{ObjectKind, Privileges};
 use cairn_types::{Datum, Env, Error, Oid, Result, Text};
+
+use crate::rights::{Rights, Roles};
 
 /// Receives the rows of a query; `false` ends it.
 pub type RowSink<'a> = &'a mut dyn FnMut(Vec<Datum>) -> Result<bool>;
@@ -58,6 +62,8 @@ pub struct DdlContext<'a> {
     pub shared: Option<Arc<ClusterCatalog>>,
     /// The current role.
     pub user: Oid,
+    /// Who may act for whom.
+    pub roles: Rc<Roles>,
     /// Zero: without end.
     pub lock_timeout: Duration,
 }
@@ -71,6 +77,34 @@ impl<'a> DdlContext<'a> {
         self.txn.advance_command();
         self.host.set_catalog(&self.catalog);
         Ok(result)
+    }
+
+    pub fn rights(&self) -> Rights {
+        Rights { roles: Rc::clone(&self.roles), catalog: Arc::clone(&self.catalog) }
+    }
+
+    /// 42501 unless the current role has the privileges.
+    pub fn require(&self, kind: ObjectKind, object: Oid, wanted: Privileges) -> Result<()> {
+        if self.roles.is_superuser(self.user) {
+            return Ok(());
+        }
+        self.rights().require(self.user, kind, object, wanted)
+    }
+
+    /// 42501 unless the object is the current role's.
+    pub fn require_owner(&self, kind: ObjectKind, object: Oid) -> Result<()> {
+        if self.roles.is_superuser(self.user) {
+            return Ok(());
+        }
+        self.rights().require_owner(self.user, kind, object)
+    }
+
+    /// [`DdlContext::require_owner`] of a relation.
+    pub fn require_table_owner(&self, relation: &Relation) -> Result<()> {
+        if self.roles.has_privileges_of(self.user, relation.owner) {
+            return Ok(());
+        }
+        self.require_owner(ObjectKind::Table, relation.oid)
     }
 
     pub fn analyze_context(&self) -> AnalyzeContext<'_> {

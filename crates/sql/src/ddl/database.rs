@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use cairn_catalog::acl::{Acl, ObjectKind};
 use cairn_catalog::{ClusterCatalog, RowExt};
 use cairn_exec::TxnResultExt;
 use cairn_txn::Origin;
@@ -20,6 +21,19 @@ fn refuse_in_block(cx: &DdlContext<'_>, what: &str) -> Result<()> {
         return Err(err!(ACTIVE_SQL_TRANSACTION, "{what} cannot run inside a transaction block"));
     }
     Ok(())
+}
+
+/// The database with this name. 3D000.
+pub fn oid(cx: &DdlContext<'_>, name: &str) -> Result<u32> {
+    let info = cluster(cx)?.cluster().database_info(name);
+    info.map(|info| info.oid).ok_or_else(|| err!(INVALID_CATALOG_NAME, "database \"{name}\" does not exist"))
+}
+
+fn require_owner(cx: &DdlContext<'_>, info: &cairn_txn::DatabaseInfo) -> Result<()> {
+    if cx.roles.has_privileges_of(cx.user, info.owner) {
+        return Ok(());
+    }
+    Err(err!(INSUFFICIENT_PRIVILEGE, "must be owner of database {}", info.name))
 }
 
 pub fn create(cx: &mut DdlContext<'_>, statement: &protobuf::CreatedbStmt) -> Result<()> {
@@ -48,6 +62,12 @@ pub fn create(cx: &mut DdlContext<'_>, statement: &protobuf::CreatedbStmt) -> Re
             other => return Err(err!(SYNTAX_ERROR, "option \"{other}\" not recognized").at(option.location)),
         }
     }
+    if !cx.roles.has(cx.user, |role| role.create_database) {
+        return Err(err!(INSUFFICIENT_PRIVILEGE, "permission denied to create database"));
+    }
+    if !cx.roles.is_member(cx.user, owner) {
+        return Err(must_be_member(cx, owner));
+    }
     if cluster.cluster().database_info(name).is_some() {
         return Err(err!(DUPLICATE_DATABASE, "database \"{name}\" already exists"));
     }
@@ -60,6 +80,11 @@ pub fn create(cx: &mut DdlContext<'_>, statement: &protobuf::CreatedbStmt) -> Re
         }
         (_, Some(_)) => Origin::Template(&template),
     };
+    if let Some(info) = info.as_ref().filter(|info| !info.is_template) {
+        if !cx.roles.has_privileges_of(cx.user, info.owner) {
+            return Err(err!(INSUFFICIENT_PRIVILEGE, "permission denied to copy database \"{template}\""));
+        }
+    }
     let made = cluster.cluster().create_database(name, owner, origin).map_err(|error| match error {
         cairn_txn::Error::DatabaseInUse(name) => {
             err!(OBJECT_IN_USE, "source database \"{name}\" is being accessed by other users")
@@ -105,6 +130,7 @@ pub fn drop(cx: &mut DdlContext<'_>, statement: &protobuf::DropdbStmt) -> Result
         }
         return Err(err!(INVALID_CATALOG_NAME, "database \"{name}\" does not exist"));
     };
+    require_owner(cx, &info)?;
     if info.is_template {
         return Err(err!(WRONG_OBJECT_TYPE, "cannot drop a template database"));
     }
@@ -114,7 +140,8 @@ pub fn drop(cx: &mut DdlContext<'_>, statement: &protobuf::DropdbStmt) -> Result
     if options(&statement.options).any(|option| option.defname == "force") {
         cx.host.terminate_sessions_of(name)?;
     }
-    cluster.cluster().drop_database(name).sql()
+    cluster.cluster().drop_database(name).sql()?;
+    cluster.put_database_acl(info.oid, &cairn_types::Datum::Null).sql()
 }
 
 pub fn alter(cx: &mut DdlContext<'_>, statement: &protobuf::AlterDatabaseStmt) -> Result<()> {
@@ -124,6 +151,7 @@ pub fn alter(cx: &mut DdlContext<'_>, statement: &protobuf::AlterDatabaseStmt) -
         .cluster()
         .database_info(name)
         .ok_or_else(|| err!(INVALID_CATALOG_NAME, "database \"{name}\" does not exist"))?;
+    require_owner(cx, &info)?;
     for option in options(&statement.options) {
         let text = option_text(option)?.unwrap_or_default();
         match &*option.defname {
@@ -140,6 +168,12 @@ pub fn alter(cx: &mut DdlContext<'_>, statement: &protobuf::AlterDatabaseStmt) -
 pub fn rename(cx: &mut DdlContext<'_>, name: &str, new_name: &str) -> Result<()> {
     refuse_in_block(cx, "ALTER DATABASE ... RENAME")?;
     let cluster = cluster(cx)?;
+    if let Some(info) = cluster.cluster().database_info(name) {
+        require_owner(cx, &info)?;
+        if !cx.roles.has(cx.user, |role| role.create_database) {
+            return Err(err!(INSUFFICIENT_PRIVILEGE, "permission denied to rename database"));
+        }
+    }
     if *name == *cx.env.current_database() {
         return Err(err!(FEATURE_NOT_SUPPORTED, "current database cannot be renamed"));
     }
@@ -152,8 +186,25 @@ pub fn set_owner(cx: &mut DdlContext<'_>, name: &str, owner: u32) -> Result<()> 
         .cluster()
         .database_info(name)
         .ok_or_else(|| err!(INVALID_CATALOG_NAME, "database \"{name}\" does not exist"))?;
-    info.owner = owner;
+    require_owner(cx, &info)?;
+    if !cx.roles.is_member(cx.user, owner) {
+        return Err(must_be_member(cx, owner));
+    }
+    let old = std::mem::replace(&mut info.owner, owner);
+    if let Some(access) = cx.rights().access(ObjectKind::Database, info.oid) {
+        let mut acl = access.acl;
+        if acl != Acl::default_of(ObjectKind::Database, old) {
+            acl.change_owner(old, owner);
+            super::grant::store(cx, ObjectKind::Database, info.oid, &acl)?;
+        }
+    }
     cluster.cluster().alter_database(&info).sql()
+}
+
+/// 42501: nobody gives things to a role that it cannot act for.
+pub fn must_be_member(cx: &DdlContext<'_>, role: u32) -> Error {
+    let name = cx.roles.name(role).map_or_else(String::new, |name| name.to_string());
+    err!(INSUFFICIENT_PRIVILEGE, "must be member of role \"{name}\"")
 }
 
 /// Databases that a role owns, for DROP ROLE.

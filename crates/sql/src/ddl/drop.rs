@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 
+use cairn_catalog::acl::ObjectKind;
 use cairn_catalog::columns::*;
 use cairn_catalog::{CatalogWriter, RelationKind, RowExt};
 use cairn_exec::TxnResultExt;
@@ -25,10 +26,47 @@ pub fn drop(cx: &mut DdlContext<'_>, statement: &protobuf::DropStmt) -> Result<(
     let mut targets = Vec::new();
     for object in &statement.objects {
         if let Some(address) = resolve(cx, statement.remove_type(), object, statement.missing_ok)? {
+            check_owner(cx, address, object)?;
             targets.push(address);
         }
     }
     drop_objects(cx, &targets, cascade)
+}
+
+/// 42501 unless the object, or the schema that it is in, is the role's own.
+fn check_owner(cx: &DdlContext<'_>, address: Address, object: &protobuf::Node) -> Result<()> {
+    if cx.roles.is_superuser(cx.user) {
+        return Ok(());
+    }
+    let catalog = &cx.catalog;
+    let (kind, namespace) = match address.class {
+        pg_class::TABLE => (ObjectKind::Table, catalog.relation(address.object).map(|object| object.namespace)),
+        pg_type::TABLE => (ObjectKind::Type, catalog.type_by_oid(address.object).map(|object| object.namespace)),
+        pg_proc::TABLE => (ObjectKind::Function, catalog.proc(address.object).map(|object| object.namespace)),
+        pg_namespace::TABLE => (ObjectKind::Schema, None),
+        pg_extension::TABLE => {
+            let row = catalog.row_by_oid(pg_extension::TABLE, address.object);
+            let owner = row.as_ref().map_or(0, |row| row.oid(pg_extension::EXTOWNER));
+            if cx.roles.has_privileges_of(cx.user, owner) {
+                return Ok(());
+            }
+            let name = row.map_or_else(String::new, |row| row.str(pg_extension::EXTNAME).to_owned());
+            return Err(err!(INSUFFICIENT_PRIVILEGE, "must be owner of extension {name}"));
+        }
+        _ => return Ok(()),
+    };
+    if namespace.is_some_and(|namespace| cx.rights().is_owner(cx.user, ObjectKind::Schema, namespace)) {
+        return Ok(());
+    }
+    if let (Some(NodeEnum::ObjectWithArgs(signature)), Some(proc)) = (&object.node, catalog.proc(address.object)) {
+        // A function is called what the statement calls it.
+        if !cx.roles.has_privileges_of(cx.user, proc.owner) {
+            let noun = if proc.kind == cairn_catalog::ProcKind::Procedure { "procedure" } else { "function" };
+            let name = strings(&signature.objname).join(".");
+            return Err(err!(INSUFFICIENT_PRIVILEGE, "must be owner of {noun} {name}"));
+        }
+    }
+    cx.require_owner(kind, address.object)
 }
 
 /// The object that a DROP names; `None` if it is missing and that is welcome (the notice is out).
@@ -476,6 +514,7 @@ fn remove(writer: &mut CatalogWriter<'_>, catalog: &cairn_catalog::Catalog, addr
         pg_extension::TABLE => delete_by_oid(writer, pg_extension::TABLE, pg_extension::OID, oid)?,
         pg_namespace::TABLE => {
             delete_by_oid(writer, pg_namespace::TABLE, pg_namespace::OID, oid)?;
+            super::default_privileges::forget_schema(writer, oid)?;
             if oid < FIRST_USER_OID {
                 // A built-in row is hidden by one without a name.
                 let mut row = cairn_catalog::system_table::blank_row(pg_namespace::TABLE);

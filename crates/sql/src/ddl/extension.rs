@@ -1,5 +1,6 @@
 //! CREATE EXTENSION: the few whose functions Cairn has built in.
 
+use cairn_catalog::acl::{self, ObjectKind};
 use cairn_catalog::columns::*;
 use cairn_catalog::system_table::blank_row;
 use cairn_types::{Datum, Result, err};
@@ -38,6 +39,11 @@ pub fn create(cx: &mut DdlContext<'_>, statement: &protobuf::CreateExtensionStmt
             .detail(format!("Cairn has no extension of this name built in: \"{name}\"."))
             .hint("The extension must first be installed on the system where PostgreSQL is running."));
     };
+    let database = super::database::oid(cx, &cx.env.current_database())?;
+    if cx.require(ObjectKind::Database, database, acl::CREATE).is_err() {
+        return Err(err!(INSUFFICIENT_PRIVILEGE, "permission denied to create extension \"{name}\"")
+            .hint("Must have CREATE privilege on current database to create this extension."));
+    }
     let mut schema = cx.search_path.creation;
     let mut version = (*version).to_owned();
     for option in options(&statement.options) {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use cairn_analyze::ExprKind;
+use cairn_catalog::acl::ObjectKind;
 use cairn_catalog::columns::*;
 use cairn_catalog::system_table::{array_of, blank_row, oidvector, text_array_or_null};
 use cairn_catalog::{Proc, ProcKind, RowExt, TypeKind};
@@ -323,6 +324,10 @@ pub fn create(cx: &mut DdlContext<'_>, statement: &protobuf::CreateFunctionStmt)
     };
     let parameters = read_parameters(cx, &statement.parameters, statement.is_procedure)?;
     let (result, returns_set) = return_type(cx, statement, &parameters)?;
+    for (ty, ..) in &parameters.all {
+        super::text::check_type_usage(cx, *ty)?;
+    }
+    super::text::check_type_usage(cx, result)?;
     check_pseudo_types(cx, &language, &parameters, result)?;
     let mut identity = name.clone();
     identity.push_str(&format!("{:?}", parameters.inputs));
@@ -334,6 +339,7 @@ pub fn create(cx: &mut DdlContext<'_>, statement: &protobuf::CreateFunctionStmt)
         .find(|proc| proc.namespace == namespace && proc.arg_types == parameters.inputs)
         .cloned();
     if let Some(existing) = &existing {
+        cx.require_owner(ObjectKind::Function, existing.oid)?;
         check_replacement(cx, existing, statement, &parameters, result, returns_set)?;
     }
     let oid = match &existing {
@@ -345,7 +351,13 @@ pub fn create(cx: &mut DdlContext<'_>, statement: &protobuf::CreateFunctionStmt)
     row[c::OID] = Datum::Oid(oid);
     row[c::PRONAME] = Datum::text(&*name);
     row[c::PRONAMESPACE] = Datum::Oid(namespace);
-    row[c::PROOWNER] = Datum::Oid(existing.as_ref().map_or(cx.user, |existing| existing.owner));
+    let owner = existing.as_ref().map_or(cx.user, |existing| existing.owner);
+    row[c::PROOWNER] = Datum::Oid(owner);
+    if existing.is_some() {
+        if let Some(old) = cx.catalog.row_by_oid(c::TABLE, oid) {
+            row[c::PROACL] = old.datum(c::PROACL).clone();
+        }
+    }
     row[c::PROLANG] = Datum::Oid(language_oid);
     row[c::PROCOST] = Datum::Float4(100.0);
     row[c::PROROWS] = Datum::Float4(if returns_set { 1000.0 } else { 0.0 });
@@ -389,6 +401,9 @@ pub fn create(cx: &mut DdlContext<'_>, statement: &protobuf::CreateFunctionStmt)
         }
         Ok(())
     })?;
+    if existing.is_none() {
+        super::default_privileges::apply(cx, ObjectKind::Function, oid, owner, namespace)?;
+    }
     if cx.env.setting("check_function_bodies").as_deref() != Some("off") {
         let proc = cx
             .catalog
@@ -581,6 +596,7 @@ pub fn alter(cx: &mut DdlContext<'_>, statement: &protobuf::AlterFunctionStmt) -
             proc.name
         ));
     }
+    cx.require_owner(ObjectKind::Function, proc.oid)?;
     let read = read_options(&statement.actions)?;
     if read.rows.is_some() && !proc.returns_set {
         return Err(err!(
@@ -636,7 +652,7 @@ pub fn find(
                 cx.notice(format!("schema \"{schema}\" does not exist, skipping"));
                 return Ok(None);
             }
-            None => return Err(names::undefined_schema(&schema)),
+            None => return Err(cx.catalog.missing_namespace(&cx.search_path, &schema)),
         }
     };
     let visible = |namespace: Oid| -> Vec<Arc<Proc>> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use cairn_analyze::parse::KeyOrder;
 use cairn_analyze::query::Expr;
 use cairn_analyze::{ExprKind, expr_type};
+use cairn_catalog::acl::ObjectKind;
 use cairn_catalog::columns::*;
 use cairn_catalog::system_table::{INDOPTION_DESC, INDOPTION_HASH, INDOPTION_NULLS_FIRST};
 use cairn_catalog::{CatalogWriter, Relation, RelationKind, TypeRef, Volatility};
@@ -80,6 +81,7 @@ pub fn create(cx: &mut DdlContext<'_>, statement: &protobuf::IndexStmt, orders: 
         ));
     }
     names::check_not_system(&table)?;
+    cx.require_table_owner(&table)?;
     let mut spec = read(statement)?;
     for order in orders {
         for key in spec.keys.iter_mut().filter(|key| *key.column == *order.column) {
@@ -558,6 +560,7 @@ pub fn reindex(cx: &mut DdlContext<'_>, statement: &protobuf::ReindexStmt) -> Re
             if relation.kind != RelationKind::Index {
                 return Err(err!(WRONG_OBJECT_TYPE, "\"{}\" is not an index", relation.name));
             }
+            cx.require_table_owner(&relation)?;
             vec![relation.oid]
         }
         Kind::ReindexObjectTable => {
@@ -570,6 +573,7 @@ pub fn reindex(cx: &mut DdlContext<'_>, statement: &protobuf::ReindexStmt) -> Re
                     table.name
                 ));
             }
+            cx.require_table_owner(&table)?;
             if table.indexes.is_empty() {
                 cx.notice(format!("table \"{}\" has no indexes to reindex", table.name));
             }
@@ -577,6 +581,7 @@ pub fn reindex(cx: &mut DdlContext<'_>, statement: &protobuf::ReindexStmt) -> Re
         }
         Kind::ReindexObjectSchema => {
             let namespace = names::namespace(cx, &statement.name)?;
+            cx.require_owner(ObjectKind::Schema, namespace)?;
             let tables = cx.catalog.user_relations().filter(|relation| relation.namespace == namespace);
             tables.flat_map(|table| table.indexes.iter().map(|index| index.oid)).collect()
         }
@@ -584,6 +589,8 @@ pub fn reindex(cx: &mut DdlContext<'_>, statement: &protobuf::ReindexStmt) -> Re
             if !statement.name.is_empty() && *statement.name != *cx.env.current_database() {
                 return Err(err!(FEATURE_NOT_SUPPORTED, "can only reindex the currently open database"));
             }
+            let database = super::database::oid(cx, &cx.env.current_database())?;
+            cx.require_owner(ObjectKind::Database, database)?;
             // System catalogs have no entries of their own.
             let all = statement.kind() == Kind::ReindexObjectDatabase;
             let tables = cx.catalog.user_relations().filter(|_| all);

@@ -13,6 +13,7 @@ mod constraint;
 mod context;
 pub mod data;
 mod database;
+mod default_privileges;
 pub mod depend;
 mod drop;
 mod entries;
@@ -22,6 +23,7 @@ mod grant;
 mod index;
 mod names;
 mod node;
+mod owned;
 mod relation;
 mod reloptions;
 mod rename;
@@ -168,6 +170,14 @@ fn run(cx: &mut DdlContext<'_>, node: &Node, raw: &RawStatement) -> Result<Optio
             role::drop(cx, statement)?;
             "DROP ROLE".to_owned()
         }
+        Node::DropOwnedStmt(statement) => {
+            owned::drop(cx, statement)?;
+            "DROP OWNED".to_owned()
+        }
+        Node::ReassignOwnedStmt(statement) => {
+            owned::reassign(cx, statement)?;
+            "REASSIGN OWNED".to_owned()
+        }
         Node::GrantRoleStmt(statement) => {
             role::grant(cx, statement)?;
             if statement.is_grant { "GRANT ROLE" } else { "REVOKE ROLE" }.to_owned()
@@ -175,6 +185,10 @@ fn run(cx: &mut DdlContext<'_>, node: &Node, raw: &RawStatement) -> Result<Optio
         Node::GrantStmt(statement) => {
             grant::grant(cx, statement)?;
             if statement.is_grant { "GRANT" } else { "REVOKE" }.to_owned()
+        }
+        Node::AlterDefaultPrivilegesStmt(statement) => {
+            default_privileges::alter(cx, statement)?;
+            "ALTER DEFAULT PRIVILEGES".to_owned()
         }
         Node::RefreshMatViewStmt(statement) => {
             table_as::refresh(cx, statement)?;
@@ -226,12 +240,9 @@ fn refuse(node: &Node) -> Result<Option<String>> {
         Node::AlterTypeStmt(_) => "ALTER TYPE of a base type is",
         Node::AlterOperatorStmt(_) => "ALTER OPERATOR is",
         Node::AlterExtensionStmt(_) | Node::AlterExtensionContentsStmt(_) => "ALTER EXTENSION is",
-        Node::AlterDefaultPrivilegesStmt(_) => "ALTER DEFAULT PRIVILEGES is",
         Node::AlterTableMoveAllStmt(_) => "moving tables between tablespaces is",
         Node::AlterObjectDependsStmt(_) => "DEPENDS ON EXTENSION is",
         Node::AlterSystemStmt(_) => "ALTER SYSTEM is",
-        Node::DropOwnedStmt(_) => "DROP OWNED is",
-        Node::ReassignOwnedStmt(_) => "REASSIGN OWNED is",
         Node::SecLabelStmt(_) => "SECURITY LABEL is",
         _ => return Ok(None),
     };

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use cairn_catalog::acl::{self, ObjectKind};
 use cairn_catalog::columns::{pg_class, pg_constraint, pg_namespace};
 use cairn_catalog::system_table::blank_row;
 use cairn_catalog::{Catalog, Relation, RelationKind, RowExt};
@@ -58,6 +59,9 @@ fn check_database(cx: &DdlContext<'_>, name: &RangeVar) -> Result<()> {
 pub fn find_relation(cx: &DdlContext<'_>, name: &RangeVar) -> Result<Option<Arc<Relation>>> {
     check_database(cx, name)?;
     let schema = (!name.schemaname.is_empty()).then_some(&*name.schemaname);
+    if let Some(schema) = schema {
+        cx.catalog.check_namespace(&cx.search_path, schema)?;
+    }
     Ok(cx.catalog.resolve_relation(&cx.search_path, schema, &name.relname).cloned())
 }
 
@@ -97,7 +101,9 @@ pub fn undefined_schema(name: &str) -> Error {
 }
 
 pub fn namespace(cx: &DdlContext<'_>, name: &str) -> Result<Oid> {
-    cx.catalog.resolve_namespace(&cx.search_path, name).ok_or_else(|| undefined_schema(name))
+    cx.catalog
+        .resolve_namespace(&cx.search_path, name)
+        .ok_or_else(|| cx.catalog.missing_namespace(&cx.search_path, name))
 }
 
 /// Refuses changes of objects that come with Cairn.
@@ -136,7 +142,16 @@ pub fn creation_namespace(cx: &mut DdlContext<'_>, name: &RangeVar) -> Result<Oi
     Ok(namespace)
 }
 
-/// Users create nothing in the system's schemas.
+/// 42501 for a schema of the system's.
+pub fn check_not_system_schema(cx: &DdlContext<'_>, namespace: Oid) -> Result<()> {
+    if matches!(namespace, namespaces::PG_CATALOG | namespaces::PG_TOAST | namespaces::INFORMATION_SCHEMA) {
+        let name = cx.catalog.namespace_name(namespace);
+        return Err(err!(INSUFFICIENT_PRIVILEGE, "permission denied for schema {name}"));
+    }
+    Ok(())
+}
+
+/// Users create nothing in the system's schemas, and elsewhere with the privilege CREATE.
 pub fn check_creatable(cx: &DdlContext<'_>, namespace: Oid, what: &str) -> Result<()> {
     if matches!(namespace, namespaces::PG_CATALOG | namespaces::PG_TOAST | namespaces::INFORMATION_SCHEMA) {
         return Err(err!(
@@ -145,13 +160,27 @@ pub fn check_creatable(cx: &DdlContext<'_>, namespace: Oid, what: &str) -> Resul
             cx.catalog.namespace_name(namespace)
         ));
     }
-    Ok(())
+    if Some(namespace) == cx.search_path.temporary {
+        return Ok(());
+    }
+    cx.require(ObjectKind::Schema, namespace, acl::CREATE)
 }
 
 /// The session's temporary schema, made when first needed.
 fn temporary_namespace(cx: &mut DdlContext<'_>) -> Result<Oid> {
     if let Some(oid) = cx.search_path.temporary {
         return Ok(oid);
+    }
+    let database = super::database::oid(cx, &cx.env.current_database())?;
+    if !cx.roles.is_superuser(cx.user) {
+        let (has, _) = cx.rights().privileges(cx.user, ObjectKind::Database, database);
+        if has & acl::TEMPORARY == 0 {
+            return Err(err!(
+                INSUFFICIENT_PRIVILEGE,
+                "permission denied to create temporary tables in database \"{}\"",
+                cx.env.current_database()
+            ));
+        }
     }
     let name = format!("pg_temp_{}", cx.env.backend_pid());
     // A session that ended with the server may have left objects under the same number.

@@ -1,5 +1,6 @@
 //! Making a relation: its pg_class, pg_type and pg_attribute rows, its key space.
 
+use cairn_catalog::acl::ObjectKind;
 use cairn_catalog::columns::*;
 use cairn_catalog::{RelationKind, TypeRef};
 use cairn_exec::TxnResultExt;
@@ -155,6 +156,15 @@ pub fn create(cx: &mut DdlContext<'_>, spec: &RelationSpec<'_>) -> Result<Oid> {
         }
         Ok(())
     })?;
+    match spec.kind {
+        RelationKind::Sequence => {
+            super::default_privileges::apply(cx, ObjectKind::Sequence, oid, owner, spec.namespace)?;
+        }
+        RelationKind::Table | RelationKind::View | RelationKind::MaterializedView => {
+            super::default_privileges::apply(cx, ObjectKind::Table, oid, owner, spec.namespace)?;
+        }
+        _ => {}
+    }
     Ok(oid)
 }
 

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use cairn_analyze::query::{Expr, Query, RangeTableKind};
+use cairn_catalog::acl::{self, Acl, ObjectKind};
 use cairn_catalog::columns::*;
 use cairn_catalog::{Catalog, Relation, RelationKind, RowExt};
 use cairn_exec::TxnResultExt;
@@ -64,6 +65,7 @@ fn find(
     match names::open_optional(cx, name, TableLockMode::AccessExclusive)? {
         Some(found) => {
             names::check_not_system(&found)?;
+            cx.require_table_owner(&found)?;
             Ok(Some(found))
         }
         None if missing_ok => {
@@ -97,6 +99,7 @@ fn rename_relation(cx: &mut DdlContext<'_>, statement: &protobuf::RenameStmt, ne
     if statement.rename_type() != ObjectType::ObjectIndex || relation.kind == RelationKind::Sequence {
         check_word(&relation, statement.rename_type())?;
     }
+    names::check_creatable(cx, relation.namespace, "schema")?;
     super::relation::check_name_is_free(cx, relation.namespace, new_name, false)?;
     let before = cx.catalog.clone();
     let array_name = super::rows::array_type_name(&cx.catalog, relation.namespace, new_name);
@@ -242,6 +245,7 @@ fn find_type(cx: &mut DdlContext<'_>, node: &Node) -> Result<Arc<cairn_catalog::
     if found.oid < FIRST_USER_OID {
         return Err(err!(INSUFFICIENT_PRIVILEGE, "must be owner of type {name}"));
     }
+    cx.require_owner(ObjectKind::Type, found.oid)?;
     cx.lock(pg_type::TABLE, found.oid, TableLockMode::AccessExclusive)?;
     Ok(found)
 }
@@ -288,7 +292,10 @@ fn rename_schema(cx: &mut DdlContext<'_>, old: &str, new_name: &str) -> Result<(
     if cx.catalog.namespace_by_name(new_name).is_some() {
         return Err(err!(DUPLICATE_SCHEMA, "schema \"{new_name}\" already exists"));
     }
-    names::check_creatable(cx, oid, "schema")?;
+    names::check_not_system_schema(cx, oid)?;
+    cx.require_owner(ObjectKind::Schema, oid)?;
+    let database = database::oid(cx, &cx.env.current_database())?;
+    cx.require(ObjectKind::Database, database, acl::CREATE)?;
     let before = cx.catalog.clone();
     change_namespace_row(cx, oid, |row| row[pg_namespace::NSPNAME] = Datum::text(new_name))?;
     refresh_texts(cx, &before, old)
@@ -308,18 +315,18 @@ fn rename_function(cx: &mut DdlContext<'_>, statement: &protobuf::RenameStmt, ne
     };
     let proc = function::find(cx, signature, statement.rename_type(), false)?
         .ok_or_else(|| Error::internal("a function that is not there"))?;
-    check_user_proc(&proc)?;
+    check_user_proc(cx, &proc)?;
     check_signature_is_free(cx, &proc, proc.namespace, new_name)?;
     let before = cx.catalog.clone();
     change_proc(cx, proc.oid, |row| row[pg_proc::PRONAME] = Datum::text(new_name))?;
     refresh_texts(cx, &before, &proc.name)
 }
 
-fn check_user_proc(proc: &cairn_catalog::Proc) -> Result<()> {
+fn check_user_proc(cx: &DdlContext<'_>, proc: &cairn_catalog::Proc) -> Result<()> {
     if proc.oid < FIRST_USER_OID {
         return Err(err!(INSUFFICIENT_PRIVILEGE, "must be owner of function {}", proc.name));
     }
-    Ok(())
+    cx.require_owner(ObjectKind::Function, proc.oid)
 }
 
 fn check_signature_is_free(
@@ -379,7 +386,7 @@ pub fn set_schema(cx: &mut DdlContext<'_>, statement: &protobuf::AlterObjectSche
             };
             let proc = function::find(cx, signature, statement.object_type(), false)?
                 .ok_or_else(|| Error::internal("a function that is not there"))?;
-            check_user_proc(&proc)?;
+            check_user_proc(cx, &proc)?;
             let namespace = names::namespace(cx, &statement.newschema)?;
             names::check_creatable(cx, namespace, "schema")?;
             check_signature_is_free(cx, &proc, namespace, &proc.name)?;
@@ -527,8 +534,12 @@ pub fn set_owner(cx: &mut DdlContext<'_>, statement: &protobuf::AlterOwnerStmt) 
     match statement.object_type() {
         ObjectType::ObjectSchema => {
             let name = string(object(&statement.object)?).unwrap_or("");
-            let oid = names::namespace(cx, name)?;
-            change_namespace_row(cx, oid, |row| row[pg_namespace::NSPOWNER] = Datum::Oid(owner))
+            let oid = cx.catalog.any_namespace(&cx.search_path, name);
+            let oid = oid.ok_or_else(|| names::undefined_schema(name))?;
+            check_new_owner(cx, ObjectKind::Schema, oid, owner)?;
+            let database = database::oid(cx, &cx.env.current_database())?;
+            cx.require(ObjectKind::Database, database, acl::CREATE)?;
+            change_namespace_owner(cx, oid, owner)
         }
         ObjectType::ObjectDatabase => {
             let name = string(object(&statement.object)?).unwrap_or("").to_owned();
@@ -536,19 +547,9 @@ pub fn set_owner(cx: &mut DdlContext<'_>, statement: &protobuf::AlterOwnerStmt) 
         }
         ObjectType::ObjectType | ObjectType::ObjectDomain => {
             let object = find_type(cx, object(&statement.object)?)?;
-            cx.change(|writer| {
-                writer
-                    .update_where(
-                        pg_type::TABLE,
-                        |row| {
-                            let oid = row.oid(pg_type::OID);
-                            oid == object.oid || (object.array != 0 && oid == object.array)
-                        },
-                        |row| row[pg_type::TYPOWNER] = Datum::Oid(owner),
-                    )
-                    .sql()?;
-                Ok(())
-            })
+            check_new_owner(cx, ObjectKind::Type, object.oid, owner)?;
+            check_owner_creates(cx, object.namespace, owner)?;
+            change_type_owner(cx, &object, owner)
         }
         ObjectType::ObjectFunction | ObjectType::ObjectProcedure | ObjectType::ObjectRoutine => {
             let NodeEnum::ObjectWithArgs(signature) = inner(object(&statement.object)?)? else {
@@ -556,11 +557,85 @@ pub fn set_owner(cx: &mut DdlContext<'_>, statement: &protobuf::AlterOwnerStmt) 
             };
             let proc = function::find(cx, signature, statement.object_type(), false)?
                 .ok_or_else(|| Error::internal("a function that is not there"))?;
-            check_user_proc(&proc)?;
-            change_proc(cx, proc.oid, |row| row[pg_proc::PROOWNER] = Datum::Oid(owner))
+            check_user_proc(cx, &proc)?;
+            check_new_owner(cx, ObjectKind::Function, proc.oid, owner)?;
+            check_owner_creates(cx, proc.namespace, owner)?;
+            change_proc_owner(cx, &proc, owner)
         }
         _ => Err(Error::unsupported("changing the owner of this kind of object is")),
     }
+}
+
+pub fn change_namespace_owner(cx: &mut DdlContext<'_>, oid: Oid, owner: Oid) -> Result<()> {
+    let list = list_of_new_owner(cx, ObjectKind::Schema, oid, owner);
+    change_namespace_row(cx, oid, |row| {
+        row[pg_namespace::NSPOWNER] = Datum::Oid(owner);
+        if let Some(list) = &list {
+            row[pg_namespace::NSPACL] = list.clone();
+        }
+    })
+}
+
+pub fn change_type_owner(cx: &mut DdlContext<'_>, object: &cairn_catalog::Type, owner: Oid) -> Result<()> {
+    let list = list_of_new_owner(cx, ObjectKind::Type, object.oid, owner);
+    let (oid, array, relation) = (object.oid, object.array, object.relation);
+    cx.change(|writer| {
+        writer
+            .update_where(
+                pg_type::TABLE,
+                |row| row.oid(pg_type::OID) == oid || (array != 0 && row.oid(pg_type::OID) == array),
+                |row| {
+                    row[pg_type::TYPOWNER] = Datum::Oid(owner);
+                    if let (Some(list), true) = (&list, row.oid(pg_type::OID) == oid) {
+                        row[pg_type::TYPACL] = list.clone();
+                    }
+                },
+            )
+            .sql()?;
+        if relation != 0 {
+            index::update_class(writer, relation, |row| row[pg_class::RELOWNER] = Datum::Oid(owner))?;
+        }
+        Ok(())
+    })
+}
+
+pub fn change_proc_owner(cx: &mut DdlContext<'_>, proc: &cairn_catalog::Proc, owner: Oid) -> Result<()> {
+    let list = list_of_new_owner(cx, ObjectKind::Function, proc.oid, owner);
+    change_proc(cx, proc.oid, |row| {
+        row[pg_proc::PROOWNER] = Datum::Oid(owner);
+        if let Some(list) = &list {
+            row[pg_proc::PROACL] = list.clone();
+        }
+    })
+}
+
+/// 42501 unless the object is the role's own, and it could act for the one that is to have it.
+fn check_new_owner(cx: &DdlContext<'_>, kind: ObjectKind, object: Oid, owner: Oid) -> Result<()> {
+    cx.require_owner(kind, object)?;
+    if cx.roles.is_member(cx.user, owner) { Ok(()) } else { Err(database::must_be_member(cx, owner)) }
+}
+
+/// Who gets an object must be able to create such in its schema, unless a superuser gives it.
+fn check_owner_creates(cx: &DdlContext<'_>, namespace: Oid, owner: Oid) -> Result<()> {
+    if cx.roles.is_superuser(cx.user) {
+        return Ok(());
+    }
+    cx.rights().require(owner, ObjectKind::Schema, namespace, acl::CREATE)
+}
+
+/// An object's access list once it is `owner`'s; `None` where it has the default.
+fn list_of_new_owner(cx: &DdlContext<'_>, kind: ObjectKind, object: Oid, owner: Oid) -> Option<Datum> {
+    let rights = cx.rights();
+    let (_, owner_column, list_column) = crate::rights::columns_of(kind);
+    let row = rights.row(kind, object)?;
+    let value = row.datum(list_column);
+    if value.is_null() {
+        return None;
+    }
+    let old = row.oid(owner_column);
+    let mut list = Acl::of(kind, old, value, &|name| cx.roles.by_name(name));
+    list.change_owner(old, owner);
+    Some(list.to_datum())
 }
 
 /// A relation's owner, with that of its row type, indexes and sequences.
@@ -570,9 +645,20 @@ pub fn change_relation_owner(cx: &mut DdlContext<'_>, relation: &Arc<Relation>, 
     changed.extend(super::truncate::owned_sequences(cx, relation.oid).iter().map(|sequence| sequence.oid));
     let array = cx.catalog.type_by_oid(relation.row_type).map_or(0, |object| object.array);
     let row_type = relation.row_type;
+    if owner != relation.owner {
+        check_new_owner(cx, ObjectKind::Table, relation.oid, owner)?;
+        check_owner_creates(cx, relation.namespace, owner)?;
+    }
+    let lists: Vec<(Oid, Option<Datum>)> =
+        changed.iter().map(|oid| (*oid, list_of_new_owner(cx, ObjectKind::Table, *oid, owner))).collect();
     cx.change(|writer| {
-        for oid in changed {
-            index::update_class(writer, oid, |row| row[pg_class::RELOWNER] = Datum::Oid(owner))?;
+        for (oid, list) in lists {
+            index::update_class(writer, oid, |row| {
+                row[pg_class::RELOWNER] = Datum::Oid(owner);
+                if let Some(list) = &list {
+                    row[pg_class::RELACL] = list.clone();
+                }
+            })?;
         }
         writer
             .update_where(

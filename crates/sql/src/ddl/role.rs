@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use cairn_catalog::acl::ObjectKind;
 use cairn_catalog::columns::*;
 use cairn_catalog::shared::role_row;
 use cairn_catalog::system_table::{blank_row, text_array_or_null};
@@ -18,13 +19,31 @@ fn cluster(cx: &DdlContext<'_>) -> Result<Arc<ClusterCatalog>> {
     cx.shared.clone().ok_or_else(|| Error::unsupported("roles in an embedded database are"))
 }
 
+fn denied(message: impl Into<String>) -> Error {
+    Error::new(cairn_types::sqlstate::INSUFFICIENT_PRIVILEGE, message)
+}
+
 /// 42501 unless the current role may change roles.
-fn check_may_change(cx: &DdlContext<'_>, shared: &ClusterCatalog, what: &str) -> Result<()> {
-    let rows = shared.rows(pg_authid::TABLE);
-    let own = rows.iter().find(|row| row.oid(pg_authid::OID) == cx.user);
-    // Whoever came in without a row of their own (trusted from this machine) is a superuser.
-    let may = own.is_none_or(|row| row.bool(pg_authid::ROLSUPER) || row.bool(pg_authid::ROLCREATEROLE));
-    if may { Ok(()) } else { Err(err!(INSUFFICIENT_PRIVILEGE, "permission denied to {what} role")) }
+fn check_may_change(cx: &DdlContext<'_>, what: &str) -> Result<()> {
+    if cx.roles.has(cx.user, |role| role.create_role) {
+        return Ok(());
+    }
+    Err(denied(format!("permission denied to {what} role")))
+}
+
+/// Superusers are the superusers' business.
+fn check_superusers(cx: &DdlContext<'_>, concerns_superuser: bool, message: &str) -> Result<()> {
+    if concerns_superuser && !cx.roles.is_superuser(cx.user) { Err(denied(message)) } else { Ok(()) }
+}
+
+/// 42501 unless the current role may admit others to a role, or put them out.
+fn check_may_admit(cx: &DdlContext<'_>, role: Oid) -> Result<()> {
+    check_superusers(cx, cx.roles.is_superuser(role), "must be superuser to alter superusers")?;
+    if cx.roles.has(cx.user, |role| role.create_role) || cx.roles.is_admin(cx.user, role) {
+        return Ok(());
+    }
+    let name = cx.roles.name(role).map_or_else(String::new, |name| name.to_string());
+    Err(denied(format!("must have admin option on role \"{name}\"")))
 }
 
 /// Applies options to a pg_authid row; lists of members are left to the caller.
@@ -95,7 +114,16 @@ fn check_name(name: &str) -> Result<()> {
 
 pub fn create(cx: &mut DdlContext<'_>, statement: &protobuf::CreateRoleStmt) -> Result<()> {
     let shared = cluster(cx)?;
-    check_may_change(cx, &shared, "create")?;
+    for option in options(&statement.options) {
+        let what = match &*option.defname {
+            "superuser" => "superusers",
+            "isreplication" => "replication users",
+            "bypassrls" => "bypassrls users",
+            _ => continue,
+        };
+        check_superusers(cx, option_bool(option)?, &format!("must be superuser to create {what}"))?;
+    }
+    check_may_change(cx, "create")?;
     let name = &*statement.role;
     check_name(name)?;
     if shared.role(name).is_some() {
@@ -110,7 +138,9 @@ pub fn create(cx: &mut DdlContext<'_>, statement: &protobuf::CreateRoleStmt) -> 
         match &*option.defname {
             "addroleto" => {
                 for group in members {
-                    add_member(cx, &shared, role_of(cx, group)?, oid, false)?;
+                    let group = role_of(cx, group)?;
+                    check_may_admit(cx, group)?;
+                    add_member(cx, &shared, group, oid, false)?;
                 }
             }
             "rolemembers" | "adminmembers" => {
@@ -142,11 +172,26 @@ fn find_row(shared: &ClusterCatalog, oid: Oid) -> Result<CatalogRow> {
 pub fn alter(cx: &mut DdlContext<'_>, statement: &protobuf::AlterRoleStmt) -> Result<()> {
     let shared = cluster(cx)?;
     let oid = super::node::role(cx, required(&statement.role)?)?;
+    let changes = |names: &[&str]| options(&statement.options).any(|option| names.contains(&&*option.defname));
+    check_superusers(
+        cx,
+        cx.roles.is_superuser(oid) || changes(&["superuser"]),
+        "must be superuser to alter superuser roles or change superuser attribute",
+    )?;
+    check_superusers(
+        cx,
+        cx.roles.role(oid).is_some_and(|role| role.replication) || changes(&["isreplication"]),
+        "must be superuser to alter replication roles or change replication attribute",
+    )?;
+    check_superusers(cx, changes(&["bypassrls"]), "must be superuser to change bypassrls attribute")?;
+    let only_members = changes(&["rolemembers"]);
     // Everybody may change their own password.
     let own_password =
         oid == cx.user && options(&statement.options).all(|option| option.defname == "password");
-    if !own_password {
-        check_may_change(cx, &shared, "alter")?;
+    if only_members {
+        check_may_admit(cx, oid)?;
+    } else if !own_password && !cx.roles.has(cx.user, |role| role.create_role) {
+        return Err(denied("permission denied"));
     }
     let mut row = find_row(&shared, oid)?.to_vec();
     apply(cx, &mut row, &statement.options)?;
@@ -157,7 +202,7 @@ pub fn alter(cx: &mut DdlContext<'_>, statement: &protobuf::AlterRoleStmt) -> Re
             if statement.action >= 0 {
                 add_member(cx, &shared, oid, member, false)?;
             } else {
-                remove_member(cx, &shared, oid, member)?;
+                remove_member(cx, &shared, oid, member, false)?;
             }
         }
     }
@@ -166,13 +211,17 @@ pub fn alter(cx: &mut DdlContext<'_>, statement: &protobuf::AlterRoleStmt) -> Re
 
 pub fn rename(cx: &mut DdlContext<'_>, name: &str, new_name: &str) -> Result<()> {
     let shared = cluster(cx)?;
-    check_may_change(cx, &shared, "rename")?;
     check_name(name)?;
     check_name(new_name)?;
     let oid = cx.role(name)?;
     if *name == *cx.env.session_user() {
         return Err(err!(FEATURE_NOT_SUPPORTED, "session user cannot be renamed"));
     }
+    if oid == cx.user {
+        return Err(err!(FEATURE_NOT_SUPPORTED, "current user cannot be renamed"));
+    }
+    check_superusers(cx, cx.roles.is_superuser(oid), "must be superuser to rename superusers")?;
+    check_may_change(cx, "rename")?;
     if shared.role(new_name).is_some() {
         return Err(err!(DUPLICATE_OBJECT, "role \"{new_name}\" already exists"));
     }
@@ -183,7 +232,7 @@ pub fn rename(cx: &mut DdlContext<'_>, name: &str, new_name: &str) -> Result<()>
 
 pub fn drop(cx: &mut DdlContext<'_>, statement: &protobuf::DropRoleStmt) -> Result<()> {
     let shared = cluster(cx)?;
-    check_may_change(cx, &shared, "drop")?;
+    check_may_change(cx, "drop")?;
     for node in &statement.roles {
         let NodeEnum::RoleSpec(spec) = inner(node)? else { continue };
         if spec.roletype() != RoleSpecType::RolespecCstring {
@@ -204,6 +253,7 @@ pub fn drop(cx: &mut DdlContext<'_>, statement: &protobuf::DropRoleStmt) -> Resu
         if oid == cx.role(&cx.env.session_user()).unwrap_or(0) {
             return Err(err!(OBJECT_IN_USE, "session user cannot be dropped"));
         }
+        check_superusers(cx, cx.roles.is_superuser(oid), "must be superuser to drop superusers")?;
         check_owns_nothing(cx, &shared, oid, name)?;
         for member in shared.rows(pg_auth_members::TABLE) {
             if [member.oid(pg_auth_members::ROLEID), member.oid(pg_auth_members::MEMBER)].contains(&oid) {
@@ -242,6 +292,8 @@ fn check_owns_nothing(cx: &DdlContext<'_>, shared: &ClusterCatalog, oid: Oid, na
             lines.push(format!("owner of schema {}", row.str(pg_namespace::NSPNAME)));
         }
     }
+    lines.sort();
+    lines.extend(super::owned::privileges_of(cx, oid));
     if lines.is_empty() || oid == BOOTSTRAP_ROLE {
         return if oid == BOOTSTRAP_ROLE {
             Err(err!(
@@ -252,7 +304,6 @@ fn check_owns_nothing(cx: &DdlContext<'_>, shared: &ClusterCatalog, oid: Oid, na
             Ok(())
         };
     }
-    lines.sort();
     Err(err!(
         DEPENDENT_OBJECTS_STILL_EXIST,
         "role \"{name}\" cannot be dropped because some objects depend on it"
@@ -319,8 +370,20 @@ fn add_member(
     shared.put(pg_auth_members::TABLE, row).sql()
 }
 
-fn remove_member(cx: &DdlContext<'_>, shared: &Arc<ClusterCatalog>, role: Oid, member: Oid) -> Result<()> {
+/// `only_admin`: the membership stays, the right to admit others goes.
+fn remove_member(
+    cx: &DdlContext<'_>,
+    shared: &Arc<ClusterCatalog>,
+    role: Oid,
+    member: Oid,
+    only_admin: bool,
+) -> Result<()> {
     match member_row(shared, role, member) {
+        Some(row) if only_admin => {
+            let mut row = row.to_vec();
+            row[pg_auth_members::ADMIN_OPTION] = Datum::Bool(false);
+            shared.put(pg_auth_members::TABLE, row).sql()
+        }
         Some(row) => shared.delete(pg_auth_members::TABLE, &row).sql(),
         None => {
             let name = |oid: Oid| shared.role_name(oid).unwrap_or_else(|| Text::from(""));
@@ -335,16 +398,16 @@ fn remove_member(cx: &DdlContext<'_>, shared: &Arc<ClusterCatalog>, role: Oid, m
 
 pub fn grant(cx: &mut DdlContext<'_>, statement: &protobuf::GrantRoleStmt) -> Result<()> {
     let shared = cluster(cx)?;
-    check_may_change(cx, &shared, "grant membership in")?;
     let admin = options(&statement.opt).any(|option| option.defname == "admin");
     for role in &statement.granted_roles {
         let role = role_of(cx, role)?;
+        check_may_admit(cx, role)?;
         for member in &statement.grantee_roles {
             let member = role_of(cx, member)?;
             if statement.is_grant {
                 add_member(cx, &shared, role, member, admin)?;
             } else {
-                remove_member(cx, &shared, role, member)?;
+                remove_member(cx, &shared, role, member, admin)?;
             }
         }
     }
@@ -355,15 +418,31 @@ pub fn grant(cx: &mut DdlContext<'_>, statement: &protobuf::GrantRoleStmt) -> Re
 
 pub fn set(cx: &mut DdlContext<'_>, statement: &protobuf::AlterRoleSetStmt) -> Result<()> {
     let role = match &statement.role {
-        Some(spec) => super::node::role(cx, spec)?,
-        None => 0,
+        Some(spec) => {
+            let role = super::node::role(cx, spec)?;
+            check_superusers(cx, cx.roles.is_superuser(role), "must be superuser to alter superusers")?;
+            if role != cx.user && !cx.roles.has(cx.user, |role| role.create_role) {
+                return Err(denied("permission denied"));
+            }
+            role
+        }
+        None => {
+            let message = "must be superuser to alter settings globally";
+            check_superusers(cx, statement.database.is_empty(), message)?;
+            0
+        }
     };
+    if !statement.database.is_empty() && statement.role.is_none() {
+        let database = database_oid(cx, &statement.database)?;
+        cx.require_owner(ObjectKind::Database, database)?;
+    }
     let database = if statement.database.is_empty() { 0 } else { database_oid(cx, &statement.database)? };
     change_settings(cx, database, role, required(&statement.setstmt)?)
 }
 
 pub fn set_for_database(cx: &mut DdlContext<'_>, statement: &protobuf::AlterDatabaseSetStmt) -> Result<()> {
     let database = database_oid(cx, &statement.dbname)?;
+    cx.require_owner(ObjectKind::Database, database)?;
     change_settings(cx, database, 0, required(&statement.setstmt)?)
 }
 

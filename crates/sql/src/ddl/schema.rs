@@ -1,6 +1,7 @@
 //! CREATE SCHEMA.
 
 use cairn_analyze::RawStatement;
+use cairn_catalog::acl::{self, ObjectKind};
 use cairn_catalog::columns::*;
 use cairn_catalog::system_table::blank_row;
 use cairn_types::{Datum, Result, err};
@@ -23,6 +24,11 @@ pub fn create(
     } else {
         statement.schemaname.clone()
     };
+    let database = super::database::oid(cx, &cx.env.current_database())?;
+    cx.require(ObjectKind::Database, database, acl::CREATE)?;
+    if !cx.roles.is_member(cx.user, owner) {
+        return Err(super::database::must_be_member(cx, owner));
+    }
     if name.starts_with("pg_") {
         return Err(err!(RESERVED_NAME, "unacceptable schema name \"{name}\"")
             .detail("The prefix \"pg_\" is reserved for system schemas."));
@@ -47,7 +53,9 @@ pub fn create(
         row[c::NSPOWNER] = Datum::Oid(owner);
         rows::put(writer, c::TABLE, row)
     })?;
-    // Its elements are made in it.
+    super::default_privileges::apply(cx, ObjectKind::Schema, oid, owner, 0)?;
+    // Its elements are made in it, for its owner.
+    let user = std::mem::replace(&mut cx.user, owner);
     let saved = cx.search_path.clone();
     cx.search_path.creation = Some(oid);
     cx.search_path.namespaces.insert(0, oid);
@@ -61,8 +69,12 @@ pub fn create(
             | NodeEnum::CreateTrigStmt(_)) => super::run_element(cx, inner, raw),
             _ => Err(cairn_types::Error::unsupported("this schema element is")),
         };
+        if result.is_err() {
+            cx.user = user;
+        }
         result?;
     }
+    cx.user = user;
     cx.search_path = saved;
     Ok(())
 }

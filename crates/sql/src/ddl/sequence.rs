@@ -353,6 +353,7 @@ pub fn alter(cx: &mut DdlContext<'_>, statement: &protobuf::AlterSeqStmt) -> Res
     if sequence.kind != RelationKind::Sequence {
         return Err(err!(WRONG_OBJECT_TYPE, "\"{}\" is not a sequence", sequence.name));
     }
+    cx.require_table_owner(&sequence)?;
     alter_relation(cx, &sequence, &statement.options)?;
     let owner = apply_owner(cx, &statement.options)?;
     set_owner(cx, sequence.oid, owner)

@@ -72,7 +72,7 @@ pub fn create(cx: &mut DdlContext<'_>, statement: &protobuf::CreateStmt, orders:
     }
     let options = reloptions::table_options(&statement.options)?;
     let on_commit = on_commit(statement.oncommit(), name)?;
-    let namespace = names::creation_namespace(cx, name)?;
+    let namespace = names::creation_namespace(cx, name).map_err(|error| error.at(name.location))?;
     let relname = names::truncate_name(&name.relname, names::NAME_MAX).to_owned();
     if !relation::check_name_is_free(cx, namespace, &relname, statement.if_not_exists)? {
         return Ok(());

@@ -95,6 +95,7 @@ fn fill(cx: &mut DdlContext<'_>, table: &Arc<Relation>, query: &Query) -> Result
 pub fn refresh(cx: &mut DdlContext<'_>, statement: &protobuf::RefreshMatViewStmt) -> Result<()> {
     let name = required(&statement.relation)?;
     let view = names::open(cx, name, TableLockMode::AccessExclusive)?;
+    cx.require_table_owner(&view)?;
     if !matches!(view.kind, RelationKind::MaterializedView | RelationKind::Table) {
         return Err(err!(WRONG_OBJECT_TYPE, "\"{}\" is not a table or materialized view", view.name));
     }

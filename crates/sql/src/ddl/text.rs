@@ -14,6 +14,7 @@ use cairn_analyze::{
     AnalyzeContext, ExprKind, NameConflict, ParamResolver, Parameters, analyze_column_expression,
     analyze_condition,
 };
+use cairn_catalog::acl::{self, ObjectKind};
 use cairn_catalog::{Catalog, Relation, SearchPath, TypeRef};
 use cairn_types::{Env, Result, types};
 use pg_query::protobuf::Node;
@@ -226,7 +227,16 @@ pub fn check_column_type(cx: &DdlContext<'_>, column: &str, oid: cairn_types::Oi
             cx.catalog.type_name(oid, &cx.search_path)
         ));
     }
-    Ok(())
+    check_type_usage(cx, oid)
+}
+
+/// 42501 unless the role may use the type; of an array, its elements' type counts.
+pub fn check_type_usage(cx: &DdlContext<'_>, oid: cairn_types::Oid) -> Result<()> {
+    if oid < cairn_types::oid::FIRST_USER_OID {
+        return Ok(());
+    }
+    let element = cx.catalog.array_element(oid);
+    cx.require(ObjectKind::Type, if element == 0 { oid } else { element }, acl::USAGE)
 }
 
 /// An expression as an assignment to a column of type `target` converts it; `None` where there is no way.

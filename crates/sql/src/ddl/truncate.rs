@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use cairn_catalog::acl::{self, ObjectKind};
 use cairn_catalog::columns::{pg_class, pg_depend};
 use cairn_catalog::{Relation, RelationKind, RowExt};
 use cairn_txn::TableLockMode;
@@ -20,6 +21,7 @@ pub fn truncate(cx: &mut DdlContext<'_>, statement: &protobuf::TruncateStmt) -> 
         if table.kind != RelationKind::Table {
             return Err(err!(WRONG_OBJECT_TYPE, "\"{}\" is not a table", table.name));
         }
+        cx.require(ObjectKind::Table, table.oid, acl::TRUNCATE)?;
         names::check_not_system(&table)?;
         if !tables.contains(&table.oid) {
             tables.push(table.oid);
@@ -57,6 +59,7 @@ pub fn truncate_tables(
             }
             cx.notice(format!("truncate cascades to table \"{}\"", referring.name));
             cx.lock(pg_class::TABLE, referring.oid, TableLockMode::AccessExclusive)?;
+            cx.require(ObjectKind::Table, referring.oid, acl::TRUNCATE)?;
             tables.push(referring.oid);
         }
     }

@@ -122,6 +122,7 @@ fn find_enum(cx: &mut DdlContext<'_>, name: &[Node]) -> Result<std::sync::Arc<Ty
     if found.kind != TypeKind::Enum {
         return Err(err!(WRONG_OBJECT_TYPE, "{shown} is not an enum"));
     }
+    cx.require_owner(cairn_catalog::acl::ObjectKind::Type, found.oid)?;
     cx.lock(pg_type::TABLE, found.oid, TableLockMode::Exclusive)?;
     let again = cx.catalog.type_by_oid(found.oid).cloned();
     again.ok_or_else(|| err!(UNDEFINED_OBJECT, "type \"{shown}\" does not exist"))

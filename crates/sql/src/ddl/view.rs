@@ -101,6 +101,8 @@ pub fn create(cx: &mut DdlContext<'_>, statement: &protobuf::ViewStmt, raw: &Raw
     let oid = match existing {
         Some(existing) if statement.replace => {
             cx.lock(pg_class::TABLE, existing.oid, TableLockMode::AccessExclusive)?;
+            let view = cx.relation(existing.oid)?;
+            cx.require_table_owner(&view)?;
             replace(cx, existing.oid, &columns, &options)?;
             existing.oid
         }

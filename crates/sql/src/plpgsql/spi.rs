@@ -95,6 +95,7 @@ pub struct Subtransaction {
     pub(crate) settings: crate::settings::Mark,
     pub(crate) catalog: Option<(u64, Arc<cairn_catalog::Catalog>)>,
     pub(crate) constraints: cairn_exec::dml::ConstraintMark,
+    pub(crate) acting: crate::rights::ActingMark,
 }
 
 /// Where a cursor goes; counts as in FETCH.

@@ -243,6 +243,12 @@ impl Settings {
         Ok(())
     }
 
+    /// Whether the current role may change what only superusers may.
+    pub fn set_superuser(&mut self, superuser: bool) {
+        self.superuser = superuser;
+        self.set_fact("is_superuser", if superuser { "on" } else { "off" });
+    }
+
     /// States a fact that clients can only read (`is_superuser`).
     pub fn set_fact(&mut self, name: &str, value: &str) {
         let key = Self::key(name);

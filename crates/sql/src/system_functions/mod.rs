@@ -48,6 +48,8 @@ pub trait Host: Env {
     /// The transaction of the running statement.
     fn transaction(&self) -> Result<Arc<dyn Transaction>>;
     fn current_user_oid(&self) -> Oid;
+    fn roles(&self) -> std::rc::Rc<crate::rights::Roles>;
+    fn is_superuser(&self) -> bool;
     fn database_oid(&self) -> Oid;
     /// `transaction_read_only`.
     fn is_read_only(&self) -> bool;

@@ -1,117 +1,56 @@
 //! has_*_privilege, pg_has_role, aclexplode: what a role may do to an object.
 //!
 //! All has_*_privilege functions take `[user,] object [, column], privileges`, each of user and object by name or oid;
-//! which of them a call has follows from its arguments' forms. The privileges are a list: one of them is enough.
-//!
-//! An access list is an array of `grantee=privileges/grantor`, a `*` behind a privilege meaning that it may be granted
-//! on; an empty grantee is everybody. Where an object has no list, its owner has all, and everybody has what PostgreSQL
-//! gives by default (manual, section 5.7).
+//! which of them a call has follows from its arguments' forms. The privileges are a list: one of them is enough. The
+//! answers are those of [`crate::rights`], which also decides whether statements run.
 
-use cairn_catalog::columns::{
-    pg_attribute, pg_auth_members, pg_authid, pg_class, pg_database, pg_language, pg_namespace, pg_proc,
-    pg_type,
-};
-use cairn_catalog::{CatalogRow, RowExt};
-use cairn_types::oid::BOOTSTRAP_ROLE;
-use cairn_types::quote::quote_identifier;
+use cairn_catalog::acl::{self, Acl, ObjectKind, PUBLIC, Privileges};
 use cairn_types::{Datum, Oid, Result, err, types};
 
 use super::{Arguments, System};
-
-/// Everybody.
-const PUBLIC: Oid = 0;
+use crate::rights::{Rights, Roles};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    Table,
-    Column,
+    Object(ObjectKind),
     AnyColumn,
-    Sequence,
-    Database,
-    Function,
-    Language,
-    Schema,
-    Type,
-    Tablespace,
-    ForeignDataWrapper,
-    Server,
-    Parameter,
 }
 
 const KINDS: &[(&str, Kind)] = &[
     ("any_column", Kind::AnyColumn),
-    ("column", Kind::Column),
-    ("database", Kind::Database),
-    ("foreign_data_wrapper", Kind::ForeignDataWrapper),
-    ("function", Kind::Function),
-    ("language", Kind::Language),
-    ("parameter", Kind::Parameter),
-    ("schema", Kind::Schema),
-    ("sequence", Kind::Sequence),
-    ("server", Kind::Server),
-    ("table", Kind::Table),
-    ("tablespace", Kind::Tablespace),
-    ("type", Kind::Type),
-];
-
-/// Name and letter of each privilege.
-const PRIVILEGES: &[(&str, u8)] = &[
-    ("INSERT", b'a'),
-    ("SELECT", b'r'),
-    ("UPDATE", b'w'),
-    ("DELETE", b'd'),
-    ("TRUNCATE", b'D'),
-    ("REFERENCES", b'x'),
-    ("TRIGGER", b't'),
-    ("EXECUTE", b'X'),
-    ("USAGE", b'U'),
-    ("CREATE", b'C'),
-    ("TEMPORARY", b'T'),
-    ("TEMP", b'T'),
-    ("CONNECT", b'c'),
-    ("SET", b's'),
-    ("ALTER SYSTEM", b'A'),
-    ("RULE", 0),
+    ("column", Kind::Object(ObjectKind::Column)),
+    ("database", Kind::Object(ObjectKind::Database)),
+    ("foreign_data_wrapper", Kind::Object(ObjectKind::ForeignDataWrapper)),
+    ("function", Kind::Object(ObjectKind::Function)),
+    ("language", Kind::Object(ObjectKind::Language)),
+    ("parameter", Kind::Object(ObjectKind::Parameter)),
+    ("schema", Kind::Object(ObjectKind::Schema)),
+    ("sequence", Kind::Object(ObjectKind::Sequence)),
+    ("server", Kind::Object(ObjectKind::Server)),
+    ("table", Kind::Object(ObjectKind::Table)),
+    ("tablespace", Kind::Object(ObjectKind::Tablespace)),
+    ("type", Kind::Object(ObjectKind::Type)),
 ];
 
 impl Kind {
-    /// The letters that make sense for it.
-    fn letters(self) -> &'static [u8] {
+    fn object(self) -> ObjectKind {
         match self {
-            Kind::Table => b"arwdDxt\0",
-            Kind::Column | Kind::AnyColumn => b"arwx",
-            Kind::Sequence => b"rwU",
-            Kind::Database => b"CTc",
-            Kind::Function => b"X",
-            Kind::Schema => b"UC",
-            Kind::Tablespace => b"C",
-            Kind::Parameter => b"sA",
-            Kind::Language | Kind::Type | Kind::ForeignDataWrapper | Kind::Server => b"U",
-        }
-    }
-
-    /// What everybody has where no list says otherwise.
-    fn public_letters(self) -> &'static [u8] {
-        match self {
-            Kind::Database => b"Tc",
-            Kind::Function => b"X",
-            Kind::Language | Kind::Type => b"U",
-            _ => b"",
+            Kind::Object(kind) => kind,
+            Kind::AnyColumn => ObjectKind::Column,
         }
     }
 }
 
-/// A privilege asked for.
+/// A privilege asked for; none of any bit for one that is no more (RULE).
 struct Wanted {
-    letter: u8,
+    privilege: Privileges,
     grantable: bool,
 }
 
-/// Owner and access list of an object.
-struct Access {
-    owner: Oid,
-    /// `None`: the default.
-    list: Option<Vec<Datum>>,
+impl Wanted {
+    fn is_in(&self, (privileges, options): (Privileges, Privileges)) -> bool {
+        self.privilege & if self.grantable { options } else { privileges } != 0
+    }
 }
 
 pub(super) fn call(system: &System<'_>, a: &Arguments<'_>) -> Result<Option<Datum>> {
@@ -131,7 +70,7 @@ pub(super) fn call(system: &System<'_>, a: &Arguments<'_>) -> Result<Option<Datu
 }
 
 /// `SELECT, UPDATE with grant option`.
-fn wanted(kind: Kind, text: &str) -> Result<Vec<Wanted>> {
+fn wanted(kind: ObjectKind, text: &str) -> Result<Vec<Wanted>> {
     text.split(',')
         .map(|part| {
             let upper = part.trim().to_ascii_uppercase();
@@ -139,11 +78,11 @@ fn wanted(kind: Kind, text: &str) -> Result<Vec<Wanted>> {
                 Some(name) => (name, true),
                 None => (upper.as_str(), false),
             };
-            let known = PRIVILEGES
-                .iter()
-                .find(|(candidate, letter)| *candidate == name && kind.letters().contains(letter));
-            match known {
-                Some((_, letter)) => Ok(Wanted { letter: *letter, grantable }),
+            if name == "RULE" && kind == ObjectKind::Table {
+                return Ok(Wanted { privilege: 0, grantable });
+            }
+            match acl::by_name(name).filter(|bit| kind.all() & bit != 0) {
+                Some(privilege) => Ok(Wanted { privilege, grantable }),
                 None => {
                     Err(err!(INVALID_PARAMETER_VALUE, "unrecognized privilege type: \"{}\"", part.trim()))
                 }
@@ -153,10 +92,17 @@ fn wanted(kind: Kind, text: &str) -> Result<Vec<Wanted>> {
 }
 
 impl System<'_> {
+    fn roles(&self) -> std::rc::Rc<Roles> {
+        self.host.roles()
+    }
+
+    pub(super) fn rights(&self) -> Rights {
+        Rights { roles: self.roles(), catalog: std::sync::Arc::clone(&self.catalog) }
+    }
+
     fn role_named(&self, name: &str) -> Result<Oid> {
-        let rows = self.catalog.system_rows(pg_authid::TABLE);
-        if let Some(row) = rows.iter().find(|row| row.str(pg_authid::ROLNAME) == name) {
-            return Ok(row.oid(pg_authid::OID));
+        if let Some(oid) = self.roles().by_name(name) {
+            return Ok(oid);
         }
         // A name that is no role, but connected from this machine, acts for the role that owns everything.
         if name == &*self.env.current_user() || name == &*self.env.session_user() {
@@ -171,43 +117,14 @@ impl System<'_> {
             Datum::Text(name) if allow_public && &**name == "public" => Ok(Some(PUBLIC)),
             Datum::Text(name) => self.role_named(name).map(Some),
             Datum::Oid(PUBLIC) if allow_public => Ok(Some(PUBLIC)),
-            Datum::Oid(oid) => Ok(self.role_row(*oid).map(|_| *oid)),
+            Datum::Oid(oid) => Ok(self.roles().role(*oid).map(|_| *oid)),
             _ => Ok(None),
         }
     }
 
-    fn role_row(&self, oid: Oid) -> Option<CatalogRow> {
-        self.catalog.system_rows(pg_authid::TABLE).into_iter().find(|row| row.oid(pg_authid::OID) == oid)
-    }
-
     /// `pg_get_userbyid`.
     pub(super) fn role_name(&self, oid: Oid) -> Option<cairn_types::Text> {
-        self.role_row(oid).map(|row| row.text(pg_authid::ROLNAME))
-    }
-
-    fn is_superuser(&self, role: Oid) -> bool {
-        role == BOOTSTRAP_ROLE || self.role_row(role).is_some_and(|row| row.bool(pg_authid::ROLSUPER))
-    }
-
-    /// The roles whose privileges a role has: itself and, through memberships, others. `inherited`: only where it need
-    /// not say SET ROLE.
-    fn roles_of(&self, role: Oid, inherited: bool) -> Vec<Oid> {
-        let members = self.catalog.system_rows(pg_auth_members::TABLE);
-        let mut all = vec![role];
-        let mut next = 0;
-        while let Some(&current) = all.get(next) {
-            next += 1;
-            if inherited && self.role_row(current).is_some_and(|row| !row.bool(pg_authid::ROLINHERIT)) {
-                continue;
-            }
-            for row in members.iter().filter(|row| row.oid(pg_auth_members::MEMBER) == current) {
-                let group = row.oid(pg_auth_members::ROLEID);
-                if !all.contains(&group) {
-                    all.push(group);
-                }
-            }
-        }
-        all
+        self.roles().name(oid)
     }
 
     fn has_role(&self, a: &Arguments<'_>) -> Result<Datum> {
@@ -221,12 +138,12 @@ impl System<'_> {
         for part in rest.str(1)?.split(',') {
             let upper = part.trim().to_ascii_uppercase();
             any |= match upper.as_str() {
-                "MEMBER" => self.is_superuser(user) || self.roles_of(user, false).contains(&role),
-                "USAGE" => self.is_superuser(user) || self.roles_of(user, true).contains(&role),
+                "MEMBER" => self.roles().is_member(user, role),
+                "USAGE" => self.roles().has_privileges_of(user, role),
                 "MEMBER WITH GRANT OPTION"
                 | "MEMBER WITH ADMIN OPTION"
                 | "USAGE WITH GRANT OPTION"
-                | "USAGE WITH ADMIN OPTION" => self.is_superuser(user) || self.is_admin(user, role),
+                | "USAGE WITH ADMIN OPTION" => self.roles().is_admin(user, role),
                 _ => {
                     return Err(err!(
                         INVALID_PARAMETER_VALUE,
@@ -239,51 +156,43 @@ impl System<'_> {
         Ok(Datum::Bool(any))
     }
 
-    fn is_admin(&self, user: Oid, role: Oid) -> bool {
-        let groups = self.roles_of(user, false);
-        self.catalog.system_rows(pg_auth_members::TABLE).iter().any(|row| {
-            row.oid(pg_auth_members::ROLEID) == role
-                && groups.contains(&row.oid(pg_auth_members::MEMBER))
-                && row.bool(pg_auth_members::ADMIN_OPTION)
-        })
-    }
-
     fn has_privilege(&self, kind: Kind, a: &Arguments<'_>) -> Result<Datum> {
-        let arguments = if kind == Kind::Column { 3 } else { 2 };
+        let is_column = kind == Kind::Object(ObjectKind::Column);
+        let arguments = if is_column { 3 } else { 2 };
         let explicit = a.len() > arguments;
         let user =
             if explicit { self.role_argument(a.any(0), true)? } else { Some(self.host.current_user_oid()) };
         let rest = a.from(usize::from(explicit));
         let Some(user) = user else { return Ok(Datum::Null) };
-        let object = self.object_argument(kind, rest.any(0))?;
-        let column = match kind {
-            Kind::Column => Some(self.column_argument(object, rest.any(1))?),
-            _ => None,
-        };
-        let wanted = wanted(kind, rest.str(arguments - 1)?)?;
-        if matches!(kind, Kind::ForeignDataWrapper | Kind::Server | Kind::Parameter | Kind::Tablespace) {
+        let object = self.object_argument(kind.object(), rest.any(0))?;
+        let column = if is_column { Some(self.column_argument(object, rest.any(1))?) } else { None };
+        let wanted = wanted(kind.object(), rest.str(arguments - 1)?)?;
+        let rights = self.rights();
+        use ObjectKind::{Column, ForeignDataWrapper, Parameter, Server, Table, Tablespace};
+        let looks_at_columns = matches!(kind, Kind::AnyColumn | Kind::Object(Column));
+        let kind = match kind.object() {
             // There is nothing of these kinds that could be granted: the superuser's.
-            return Ok(Datum::Bool(self.is_superuser(user)));
-        }
-        let Some(access) = self.access(kind, object) else { return Ok(Datum::Null) };
-        if column == Some(None) {
+            ForeignDataWrapper | Server | Parameter | Tablespace => {
+                return Ok(Datum::Bool(user != PUBLIC && rights.roles.is_superuser(user)));
+            }
+            Column => Table,
+            other => other,
+        };
+        if rights.row(kind, object).is_none() || column == Some(None) {
             return Ok(Datum::Null);
         }
-        let mut allowed = wanted.iter().any(|wanted| self.allows(kind, &access, user, wanted));
-        if !allowed && matches!(kind, Kind::Column | Kind::AnyColumn) {
-            let columns = self.catalog.system_rows(pg_attribute::TABLE);
-            let own = columns.iter().filter(|row| {
-                row.oid(pg_attribute::ATTRELID) == object
-                    && row.int(pg_attribute::ATTNUM) > 0
-                    && column
-                        .flatten()
-                        .is_none_or(|column| row.int(pg_attribute::ATTNUM) == i64::from(column))
-            });
-            for row in own.filter(|row| !row.datum(pg_attribute::ATTACL).is_null()) {
-                let list = Some(row.elements(pg_attribute::ATTACL).to_vec());
-                let access = Access { owner: access.owner, list };
-                allowed |= wanted.iter().any(|wanted| self.allows(kind, &access, user, wanted));
-            }
+        let whole = rights.privileges(user, kind, object);
+        let mut allowed = wanted.iter().any(|wanted| wanted.is_in(whole));
+        if !allowed && looks_at_columns {
+            let columns = match column.flatten() {
+                Some(column) => vec![column],
+                None => rights.live_columns(object),
+            };
+            let by_column = |column: i16| {
+                let has = rights.column_privileges(user, object, column);
+                wanted.iter().any(|wanted| wanted.is_in(has))
+            };
+            allowed = columns.into_iter().any(by_column);
         }
         Ok(Datum::Bool(allowed))
     }
@@ -292,18 +201,18 @@ impl System<'_> {
     fn default_list(&self, a: &Arguments<'_>) -> Result<Datum> {
         let code = a.char(0)?;
         let kind = match code {
-            b'r' => Kind::Table,
-            b's' => Kind::Sequence,
-            b'd' => Kind::Database,
-            b'f' => Kind::Function,
-            b'l' => Kind::Language,
-            b'n' => Kind::Schema,
-            b'T' => Kind::Type,
-            b'c' => Kind::Column,
-            b't' => Kind::Tablespace,
-            b'F' => Kind::ForeignDataWrapper,
-            b'S' => Kind::Server,
-            b'p' => Kind::Parameter,
+            b'r' => ObjectKind::Table,
+            b's' => ObjectKind::Sequence,
+            b'd' => ObjectKind::Database,
+            b'f' => ObjectKind::Function,
+            b'l' => ObjectKind::Language,
+            b'n' => ObjectKind::Schema,
+            b'T' => ObjectKind::Type,
+            b'c' => ObjectKind::Column,
+            b't' => ObjectKind::Tablespace,
+            b'F' => ObjectKind::ForeignDataWrapper,
+            b'S' => ObjectKind::Server,
+            b'p' => ObjectKind::Parameter,
             _ => {
                 return Err(err!(
                     INVALID_PARAMETER_VALUE,
@@ -312,55 +221,44 @@ impl System<'_> {
                 ));
             }
         };
-        let owner = self.role_name(a.oid(1)?).map_or_else(String::new, |name| quote_identifier(&name));
-        let letters = |letters: &[u8]| -> String {
-            letters.iter().filter(|letter| **letter != 0).map(|letter| char::from(*letter)).collect()
-        };
-        let mut items = Vec::new();
-        if !kind.public_letters().is_empty() {
-            items.push(format!("={}/{owner}", letters(kind.public_letters())));
-        }
-        // A column's privileges are its table's.
-        if kind != Kind::Column {
-            items.push(format!("{owner}={}/{owner}", letters(kind.letters())));
-        }
-        Ok(super::values(types::ACLITEM, items.into_iter().map(Datum::text)))
+        let items = Acl::default_of(kind, a.oid(1)?).items;
+        Ok(super::values(types::ACLITEM, items.iter().map(|item| Datum::text(item.stored()))))
     }
 
-    fn object_argument(&self, kind: Kind, value: &Datum) -> Result<Oid> {
+    fn object_argument(&self, kind: ObjectKind, value: &Datum) -> Result<Oid> {
         let name = match value {
             Datum::Oid(oid) => return Ok(*oid),
             Datum::Text(name) => name,
             _ => return Ok(0),
         };
         match kind {
-            Kind::Table | Kind::Column | Kind::AnyColumn | Kind::Sequence => {
+            ObjectKind::Table | ObjectKind::Column | ObjectKind::Sequence => {
                 let oid = self.env.reg_lookup(types::REGCLASS, name)?;
                 let is_sequence =
                     self.catalog.relation(oid).is_some_and(|relation| relation.sequence.is_some());
-                if kind == Kind::Sequence && !is_sequence {
+                if kind == ObjectKind::Sequence && !is_sequence {
                     return Err(err!(WRONG_OBJECT_TYPE, "\"{name}\" is not a sequence"));
                 }
                 Ok(oid)
             }
-            Kind::Database => self.database(name),
-            Kind::Function => self.env.reg_lookup(types::REGPROCEDURE, name),
-            Kind::Type => self.env.reg_lookup(types::REGTYPE, name),
-            Kind::Schema => self
+            ObjectKind::Database => self.database(name),
+            ObjectKind::Function => self.env.reg_lookup(types::REGPROCEDURE, name),
+            ObjectKind::Type => self.env.reg_lookup(types::REGTYPE, name),
+            ObjectKind::Schema => self
                 .catalog
                 .resolve_namespace(&self.path, name)
                 .ok_or_else(|| err!(INVALID_SCHEMA_NAME, "schema \"{name}\" does not exist")),
-            Kind::Language => self
+            ObjectKind::Language => self
                 .catalog
                 .language_by_name(name)
                 .ok_or_else(|| err!(UNDEFINED_OBJECT, "language \"{name}\" does not exist")),
-            Kind::ForeignDataWrapper => {
+            ObjectKind::ForeignDataWrapper => {
                 Err(err!(UNDEFINED_OBJECT, "foreign-data wrapper \"{name}\" does not exist"))
             }
-            Kind::Server => Err(err!(UNDEFINED_OBJECT, "server \"{name}\" does not exist")),
-            Kind::Tablespace if matches!(&**name, "pg_default" | "pg_global") => Ok(0),
-            Kind::Tablespace => Err(err!(UNDEFINED_OBJECT, "tablespace \"{name}\" does not exist")),
-            Kind::Parameter => Ok(0),
+            ObjectKind::Server => Err(err!(UNDEFINED_OBJECT, "server \"{name}\" does not exist")),
+            ObjectKind::Tablespace if matches!(&**name, "pg_default" | "pg_global") => Ok(0),
+            ObjectKind::Tablespace => Err(err!(UNDEFINED_OBJECT, "tablespace \"{name}\" does not exist")),
+            ObjectKind::Parameter => Ok(0),
         }
     }
 
@@ -383,114 +281,19 @@ impl System<'_> {
             _ => Ok(None),
         }
     }
-
-    /// `None` where there is no such object.
-    fn access(&self, kind: Kind, object: Oid) -> Option<Access> {
-        let (catalog, owner, list) = match kind {
-            Kind::Database => (pg_database::TABLE, pg_database::DATDBA, pg_database::DATACL),
-            Kind::Function => (pg_proc::TABLE, pg_proc::PROOWNER, pg_proc::PROACL),
-            Kind::Language => (pg_language::TABLE, pg_language::LANOWNER, pg_language::LANACL),
-            Kind::Schema => (pg_namespace::TABLE, pg_namespace::NSPOWNER, pg_namespace::NSPACL),
-            Kind::Type => (pg_type::TABLE, pg_type::TYPOWNER, pg_type::TYPACL),
-            _ => (pg_class::TABLE, pg_class::RELOWNER, pg_class::RELACL),
-        };
-        let row = match kind {
-            Kind::Database => {
-                let rows = self.catalog.system_rows(catalog);
-                rows.into_iter().find(|row| row.oid(pg_database::OID) == object)?
-            }
-            _ => self.catalog.row_by_oid(catalog, object)?,
-        };
-        let list_value = row.datum(list);
-        Some(Access {
-            owner: row.oid(owner),
-            list: (!list_value.is_null()).then(|| row.elements(list).to_vec()),
-        })
-    }
-
-    fn allows(&self, kind: Kind, access: &Access, user: Oid, wanted: &Wanted) -> bool {
-        if wanted.letter == 0 {
-            return false;
-        }
-        if user != PUBLIC {
-            if self.is_superuser(user) || self.roles_of(user, true).contains(&access.owner) {
-                return true;
-            }
-        }
-        let Some(list) = &access.list else {
-            if wanted.grantable {
-                return false;
-            }
-            return kind.public_letters().contains(&wanted.letter);
-        };
-        let roles = if user == PUBLIC { Vec::new() } else { self.roles_of(user, true) };
-        let names: Vec<String> = roles
-            .iter()
-            .filter_map(|role| self.role_name(*role))
-            .map(|name| quote_identifier(&name))
-            .collect();
-        list.iter().any(|item| {
-            let Datum::Text(item) = item else { return false };
-            let Some(entry) = AclItem::parse(item) else { return false };
-            let applies = entry.grantee.is_empty() || names.iter().any(|name| name == entry.grantee);
-            applies && entry.has(wanted)
-        })
-    }
-}
-
-/// `grantee=privileges/grantor`.
-struct AclItem<'a> {
-    grantee: &'a str,
-    privileges: &'a str,
-    grantor: &'a str,
-}
-
-impl<'a> AclItem<'a> {
-    fn parse(text: &'a str) -> Option<Self> {
-        // A quoted name may contain anything.
-        let equals = match text.strip_prefix('"') {
-            Some(rest) => rest.find("\"=")? + 2,
-            None => text.find('=')?,
-        };
-        let (grantee, rest) = (&text[..equals], &text[equals + 1..]);
-        let (privileges, grantor) = rest.split_once('/')?;
-        Some(AclItem { grantee, privileges, grantor })
-    }
-
-    /// Letter and whether it may be granted on.
-    fn letters(&self) -> impl Iterator<Item = (u8, bool)> + '_ {
-        let bytes = self.privileges.as_bytes();
-        bytes
-            .iter()
-            .enumerate()
-            .filter(|(_, letter)| **letter != b'*')
-            .map(|(at, letter)| (*letter, bytes.get(at + 1) == Some(&b'*')))
-    }
-
-    fn has(&self, wanted: &Wanted) -> bool {
-        self.letters().any(|(letter, grantable)| letter == wanted.letter && (grantable || !wanted.grantable))
-    }
 }
 
 /// Columns grantor, grantee, privilege_type, is_grantable.
 fn aclexplode(system: &System<'_>, a: &Arguments<'_>) -> Result<Datum> {
-    let role = |name: &str| -> Datum {
-        let plain = name.trim_matches('"').replace("\"\"", "\"");
-        Datum::Oid(if plain.is_empty() { PUBLIC } else { system.role_named(&plain).unwrap_or(PUBLIC) })
-    };
+    let roles = system.roles();
     let mut rows = Vec::new();
-    for item in &a.array(0)?.elements {
-        let Datum::Text(item) = item else { continue };
-        let Some(entry) = AclItem::parse(item) else { continue };
-        for (letter, grantable) in entry.letters() {
-            let Some((name, _)) = PRIVILEGES.iter().find(|(_, candidate)| *candidate == letter) else {
-                continue;
-            };
+    for item in Acl::read(&a.array(0)?.elements, &|name| roles.by_name(name)).items {
+        for (_, name, bit) in acl::ALL.iter().filter(|(_, _, bit)| item.privileges & bit != 0) {
             rows.push(vec![
-                role(entry.grantor),
-                role(entry.grantee),
+                Datum::Oid(item.grantor),
+                Datum::Oid(item.grantee),
                 Datum::text(*name),
-                Datum::Bool(grantable),
+                Datum::Bool(item.options & bit != 0),
             ]);
         }
     }
@@ -502,21 +305,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn items_of_access_lists() {
-        let item = AclItem::parse("ann=r*w/postgres").unwrap();
-        assert_eq!((item.grantee, item.grantor), ("ann", "postgres"));
-        assert_eq!(item.letters().collect::<Vec<_>>(), [(b'r', true), (b'w', false)]);
-        assert!(item.has(&Wanted { letter: b'r', grantable: true }));
-        assert!(!item.has(&Wanted { letter: b'w', grantable: true }));
-        assert_eq!(AclItem::parse("=U/\"a=b\"").unwrap().grantee, "");
-        assert_eq!(AclItem::parse("\"a=b\"=U/x").unwrap().grantee, "\"a=b\"");
-        assert!(AclItem::parse("nonsense").is_none());
-    }
-
-    #[test]
     fn lists_of_privileges() {
-        assert_eq!(wanted(Kind::Table, "select, UPDATE with grant option").unwrap().len(), 2);
-        assert!(wanted(Kind::Table, "usage").is_err());
-        assert!(wanted(Kind::Schema, "usage,create").is_ok());
+        assert_eq!(wanted(ObjectKind::Table, "select, UPDATE with grant option").unwrap().len(), 2);
+        assert!(wanted(ObjectKind::Table, "usage").is_err());
+        assert!(wanted(ObjectKind::Schema, "usage,create").is_ok());
     }
 }

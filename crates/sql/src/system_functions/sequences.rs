@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use cairn_catalog::acl::{self, ObjectKind, Privileges};
 use cairn_catalog::{Persistence, Relation, RelationKind, SequenceInfo};
 use cairn_exec::{TxnResultExt, txn_error};
 use cairn_txn::{Error as TxnError, SequenceOptions};
@@ -33,7 +34,8 @@ pub(super) fn call(system: &System<'_>, a: &Arguments<'_>) -> Result<Option<Datu
         "setval_oid" => system.set_value(a.oid(0)?, a.int8(1)?, true)?,
         "setval3_oid" => system.set_value(a.oid(0)?, a.int8(1)?, a.bool(2)?)?,
         "pg_sequence_parameters" => {
-            let (_, info) = system.sequence(a.oid(0)?)?;
+            let (relation, info) = system.sequence(a.oid(0)?)?;
+            system.require_any(relation, acl::USAGE | acl::SELECT | acl::UPDATE)?;
             system.record(vec![
                 Datum::Int8(info.start),
                 Datum::Int8(info.min),
@@ -46,6 +48,9 @@ pub(super) fn call(system: &System<'_>, a: &Arguments<'_>) -> Result<Option<Datu
         }
         "pg_sequence_last_value" => {
             let (relation, _) = system.sequence(a.oid(0)?)?;
+            if system.require_any(relation, acl::USAGE | acl::SELECT).is_err() {
+                return Ok(Some(Datum::Null));
+            }
             match system.host.store().sequence_state(relation.storage).sql()? {
                 Some(state) if state.is_called => Datum::Int8(state.last_value),
                 _ => Datum::Null,
@@ -92,6 +97,15 @@ impl System<'_> {
         }
     }
 
+    /// 42501 unless the role has one of the privileges.
+    fn require_any(&self, relation: &Relation, wanted: Privileges) -> Result<()> {
+        if self.host.is_superuser() {
+            return Ok(());
+        }
+        let has = self.rights().privileges(self.host.current_user_oid(), ObjectKind::Sequence, relation.oid).0;
+        if has & wanted != 0 { Ok(()) } else { Err(crate::rights::denied("sequence", &relation.name)) }
+    }
+
     fn check_writable(&self, relation: &Relation, function: &str) -> Result<()> {
         if relation.persistence != Persistence::Temporary && self.host.is_read_only() {
             return Err(err!(
@@ -104,6 +118,7 @@ impl System<'_> {
 
     fn next_value(&self, oid: Oid) -> Result<i64> {
         let (relation, info) = self.sequence(oid)?;
+        self.require_any(relation, acl::USAGE | acl::UPDATE)?;
         self.check_writable(relation, "nextval")?;
         let next = self.host.store().sequence_next(relation.storage, &sequence_options(info));
         let value = next.map_err(|error| named(error, &relation.name))?;
@@ -115,6 +130,7 @@ impl System<'_> {
 
     fn current_value(&self, oid: Oid) -> Result<i64> {
         let (relation, _) = self.sequence(oid)?;
+        self.require_any(relation, acl::USAGE | acl::SELECT)?;
         self.host.sequence_memory().borrow().values.get(&oid).copied().ok_or_else(|| {
             err!(
                 OBJECT_NOT_IN_PREREQUISITE_STATE,
@@ -128,6 +144,9 @@ impl System<'_> {
         let memory = self.host.sequence_memory().borrow();
         // A sequence that was dropped since then is forgotten.
         let last = memory.last.filter(|oid| self.catalog.relation(*oid).is_some());
+        if let Some(relation) = last.and_then(|oid| self.catalog.relation(oid)) {
+            self.require_any(relation, acl::USAGE | acl::SELECT)?;
+        }
         last.and_then(|oid| memory.values.get(&oid).copied()).ok_or_else(|| {
             err!(OBJECT_NOT_IN_PREREQUISITE_STATE, "lastval is not yet defined in this session")
         })
@@ -135,6 +154,7 @@ impl System<'_> {
 
     fn set_value(&self, oid: Oid, value: i64, is_called: bool) -> Result<Datum> {
         let (relation, info) = self.sequence(oid)?;
+        self.require_any(relation, acl::UPDATE)?;
         self.check_writable(relation, "setval")?;
         if value < info.min || value > info.max {
             return Err(err!(

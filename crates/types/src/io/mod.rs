@@ -103,6 +103,7 @@ fn input_at(text: &str, type_oid: Oid, typmod: i32, env: &dyn Env, depth: u32) -
         types::JSONB => Datum::Jsonb(Arc::new(json::parse(text)?)),
         // Kept in its canonical spelling.
         types::JSONPATH => Datum::text(json::path::parse_path(text)?.to_string()),
+        types::ACLITEM => Datum::Text(env.acl_item_input(text)?),
         types::OID => Datum::Oid(parse_oid(text, "oid")?),
         types::XID => Datum::Oid(scalar::parse_xid(text)),
         types::CID => Datum::Oid(scalar::parse_xid(text)),
@@ -187,6 +188,7 @@ fn catalog_input(text: &str, type_oid: Oid, typmod: i32, env: &dyn Env, depth: u
 pub fn output(value: &Datum, type_oid: Oid, env: &dyn Env, out: &mut String) -> Result<()> {
     match value {
         Datum::Null => {}
+        Datum::Text(text) if type_oid == types::ACLITEM => out.push_str(&env.acl_item_output(text)),
         Datum::Text(text) => out.push_str(text),
         Datum::Int4(value) => out.push_str(itoa::Buffer::new().format(*value)),
         Datum::Int8(value) => out.push_str(itoa::Buffer::new().format(*value)),
