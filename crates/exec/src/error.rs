@@ -34,6 +34,12 @@ pub fn txn_error(error: TxnError) -> Error {
         TxnError::Serialization(Conflict::Delete) => {
             err!(SERIALIZATION_FAILURE, "could not serialize access due to concurrent delete")
         }
+        TxnError::Serialization(Conflict::ReadWrite) => err!(
+            SERIALIZATION_FAILURE,
+            "could not serialize access due to read/write dependencies among transactions"
+        )
+        .detail("Another transaction changed what this one has read, and committed first.")
+        .hint("The transaction might succeed if retried."),
         TxnError::ReadOnly => {
             err!(READ_ONLY_SQL_TRANSACTION, "cannot execute statement in a read-only transaction")
         }

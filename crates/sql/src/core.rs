@@ -522,13 +522,13 @@ impl Core {
     }
 }
 
-/// PostgreSQL's name of a level; 0A000 for the one that Cairn does not have yet.
+/// PostgreSQL's name of a level.
 pub(crate) fn isolation_level(text: &str) -> Result<&'static str> {
     match text.to_ascii_lowercase().as_str() {
         "read committed" => Ok("read committed"),
         "read uncommitted" => Ok("read uncommitted"),
         "repeatable read" => Ok("repeatable read"),
-        "serializable" => Err(Error::unsupported("transaction isolation level SERIALIZABLE is")),
+        "serializable" => Ok("serializable"),
         _ => Err(err!(
             INVALID_PARAMETER_VALUE,
             "invalid value for parameter \"transaction_isolation\": \"{text}\""

@@ -116,6 +116,7 @@ impl Core {
             let block = self.block.borrow();
             let isolation = match block.isolation {
                 "repeatable read" => Isolation::RepeatableRead,
+                "serializable" => Isolation::Serializable,
                 _ => Isolation::ReadCommitted,
             };
             (isolation, block.read_only)

@@ -30,6 +30,9 @@ pub enum Isolation {
     ReadCommitted,
     /// One time for the whole transaction; writing a row that changed since then is [`Error::Serialization`].
     RepeatableRead,
+    /// One time for the whole transaction, and what it has read must still be so when it commits writes:
+    /// [`Error::Serialization`] otherwise (crate docs: `serializable`).
+    Serializable,
 }
 
 /// What a read sees: versions committed at or before `read_time`, and own writes of commands before `command`.

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cairn_storage::Timestamp;
 
+use crate::serializable::behind;
 use crate::transaction::{Core, ReadAt};
 use crate::{Cursor, Direction, KeyRange, Result, Snapshot};
 
@@ -28,6 +29,10 @@ pub(crate) struct MergeCursor {
     /// The next own key and what is written there, while `own_side` is `Waiting`; the last one otherwise.
     own_key: Vec<u8>,
     own_value: Option<Bytes>,
+    /// The time of all of the transaction's snapshots.
+    own_time: Timestamp,
+    /// Serializable only: the last key that was given out of this range.
+    last: Option<Vec<u8>>,
     /// How much of the store cursor's reading the transaction knows to wait for.
     reported: Timestamp,
 }
@@ -55,8 +60,10 @@ impl MergeCursor {
         snapshot: Snapshot,
         range: KeyRange,
         direction: Direction,
+        own_time: Timestamp,
     ) -> Result<Self> {
         let mut cursor = MergeCursor {
+            own_time,
             core,
             snapshot,
             direction,
@@ -67,6 +74,7 @@ impl MergeCursor {
             own_side: Side::End,
             own_key: Vec::new(),
             own_value: None,
+            last: None,
             reported: Timestamp::MIN,
         };
         cursor.start()?;
@@ -152,6 +160,41 @@ impl MergeCursor {
         Ok(())
     }
 
+    /// Serializable: remembers how far the range was read.
+    fn remember(&mut self, pick: Option<Pick>) -> Result<()> {
+        match (pick, &self.store) {
+            (Some(Pick::Store), Some(store)) => store.key().clone_into(self.last.get_or_insert_default()),
+            (Some(_), _) => self.own_key.clone_into(self.last.get_or_insert_default()),
+            (None, _) => {
+                self.last = None;
+                self.note(None)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the part of the range that was read, and not yet noted, to the read set.
+    fn note_range(&mut self) -> Result<()> {
+        match self.last.take() {
+            Some(last) => self.note(Some(&last)),
+            None => Ok(()),
+        }
+    }
+
+    /// The range up to the last row given out, or all of it.
+    fn note(&self, last: Option<&[u8]>) -> Result<()> {
+        let Some(reads) = self.core.reads() else { return Ok(()) };
+        if self.snapshot.read_time != self.own_time {
+            return Ok(());
+        }
+        let KeyRange { low, high } = &self.range;
+        match (last, self.direction) {
+            (None, _) => reads.lock().add(low, high),
+            (Some(last), Direction::Forward) => reads.lock().add(low, &behind(last)),
+            (Some(last), Direction::Backward) => reads.lock().add(last, high),
+        }
+    }
+
     /// Adds the store cursor's counters to the transaction's.
     fn report(&mut self) {
         if let Some(store) = &mut self.store {
@@ -195,7 +238,11 @@ impl MergeCursor {
 
 impl Cursor for MergeCursor {
     fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
-        Ok(match (self.pick()?, &self.store) {
+        let pick = self.pick()?;
+        if self.core.reads().is_some() {
+            self.remember(pick)?;
+        }
+        Ok(match (pick, &self.store) {
             (None, _) => None,
             (Some(Pick::Store), Some(store)) => Some((store.key(), store.value())),
             (Some(Pick::Own), _) => Some((&self.own_key, self.own_value.as_deref().unwrap_or_default())),
@@ -204,6 +251,7 @@ impl Cursor for MergeCursor {
     }
 
     fn reset(&mut self, range: KeyRange) -> Result<()> {
+        self.note_range()?;
         self.range = range;
         self.start()
     }
@@ -212,5 +260,10 @@ impl Cursor for MergeCursor {
 impl Drop for MergeCursor {
     fn drop(&mut self) {
         self.report();
+        if let Err(error) = self.note_range() {
+            // Whether what was read still holds can no longer be told.
+            self.core.doom_reads();
+            tracing::warn!(%error, "the read set of a serializable transaction cannot be written");
+        }
     }
 }

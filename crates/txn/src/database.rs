@@ -13,6 +13,7 @@ use crate::locks::{LockInfo, LockManager};
 use crate::pipeline::Pipeline;
 use crate::recent::RecentWrites;
 use crate::sequences::Sequences;
+use crate::serializable::CommitLog;
 use crate::transaction::Txn;
 use crate::{
     BeginOptions, Error, LockTag, Result, SequenceOptions, SequenceState, SessionHandle, SpaceUsage,
@@ -25,6 +26,7 @@ pub(crate) struct Inner {
     pub(crate) pipeline: Arc<Pipeline>,
     pub(crate) locks: LockManager,
     pub(crate) recent: RecentWrites,
+    pub(crate) commit_log: CommitLog,
     pub(crate) sequences: Sequences,
     pub(crate) storage_ids: IdAllocator,
     oids: IdAllocator,
@@ -68,6 +70,7 @@ impl Database {
                 pipeline,
                 locks: LockManager::new(),
                 recent: RecentWrites::default(),
+                commit_log: CommitLog::default(),
                 sequences: Sequences::default(),
                 storage_ids,
                 oids,

@@ -18,11 +18,13 @@ pub enum CancelReason {
     Terminate,
 }
 
-/// What another transaction did to a row that a repeatable read transaction wanted to change.
+/// What another transaction did to a row that a repeatable read transaction wanted to change, or a serializable one relies on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Conflict {
     Update,
     Delete,
+    /// Somebody wrote what a serializable transaction has read.
+    ReadWrite,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -40,8 +42,12 @@ pub enum Error {
     LockNotAvailable,
     #[error("canceled: {0:?}")]
     Cancelled(CancelReason),
-    /// First updater wins.
-    #[error("could not serialize access due to concurrent {}", match .0 { Conflict::Update => "update", Conflict::Delete => "delete" })]
+    /// First updater wins, or a serializable transaction's reads are not true any more.
+    #[error("could not serialize access due to {}", match .0 {
+        Conflict::Update => "concurrent update",
+        Conflict::Delete => "concurrent delete",
+        Conflict::ReadWrite => "read/write dependencies among transactions",
+    })]
     Serialization(Conflict),
     #[error("cannot write in a read-only transaction")]
     ReadOnly,

@@ -18,6 +18,7 @@ pub mod locks;
 mod pipeline;
 mod recent;
 mod sequences;
+mod serializable;
 mod snapshots;
 mod transaction;
 mod write_set;

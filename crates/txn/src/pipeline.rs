@@ -57,17 +57,25 @@ impl Pipeline {
         Timestamp(self.visible.load(Ordering::Acquire))
     }
 
-    /// Runs `fill` with the commit time, writes what it filled in, and publishes it. Not durable yet.
+    /// Runs `choose` inside the commit section: all commits up to now are visible, none is half done.
+    pub(crate) fn between_commits<T>(&self, choose: impl FnOnce() -> T) -> T {
+        let _section = self.section.lock();
+        choose()
+    }
+
+    /// Runs `validate`, which may refuse, then `fill` with the commit time, writes what it filled in, and publishes it. Not durable yet.
     ///
     /// An error means that nothing happened. An input/output error other than a full disk leaves open whether
     /// something did, so it ends the process.
     pub(crate) fn commit(
         &self,
         durability: Durability,
+        validate: impl FnOnce() -> Result<()>,
         fill: impl FnOnce(&mut Batch<'_>, Timestamp),
         before_visible: Option<&dyn Fn()>,
     ) -> Result<Timestamp> {
         let section = self.section.lock();
+        validate()?;
         let ends_process = EndProcessOnPanic;
         let time = self.clock.tick();
         let mut batch = self.engine.batch();

@@ -111,7 +111,12 @@ impl Sequences {
         let sequence = self.sequence(pipeline, storage)?;
         let mut sequence = sequence.lock();
         let record = SequenceRecord { last_value: value, is_called };
-        let time = pipeline.commit(Durability::Sync, |batch, _| batch.set_sequence(storage, record), None)?;
+        let time = pipeline.commit(
+            Durability::Sync,
+            || Ok(()),
+            |batch, _| batch.set_sequence(storage, record),
+            None,
+        )?;
         sequence.state = Some(SequenceState { last_value: value, is_called });
         sequence.left = 0;
         sequence.coming = None;
@@ -174,7 +179,12 @@ impl Sequence {
             i64::try_from(last).map_err(|_| Error::Misuse("sequence reservation left its bounds"))?;
         let record = SequenceRecord { last_value, is_called: true };
         // Counts as a commit with a promise: whoever waits for `settled` past it waits for it too.
-        let time = pipeline.commit(Durability::Sync, |batch, _| batch.set_sequence(storage, record), None)?;
+        let time = pipeline.commit(
+            Durability::Sync,
+            || Ok(()),
+            |batch, _| batch.set_sequence(storage, record),
+            None,
+        )?;
         Ok((count, time))
     }
 }

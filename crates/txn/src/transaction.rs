@@ -16,6 +16,7 @@ use crate::bulk::Bulk;
 use crate::cursor::MergeCursor;
 use crate::database::Inner;
 use crate::locks::{LockMark, LockOwner};
+use crate::serializable::ReadSet;
 use crate::snapshots::SnapshotPins;
 use crate::write_set::{UndoMark, WriteSet};
 use crate::{
@@ -84,10 +85,24 @@ pub(crate) struct Core {
     pub(crate) state: Mutex<State>,
     /// Whether `state` has anything that reads must look at; spares most of them the lock.
     touched: AtomicBool,
+    /// Serializable only: what was read.
+    reads: Option<Mutex<ReadSet>>,
     stats: Mutex<ReadStats>,
 }
 
 impl Core {
+    /// Where a read at the transaction's own time is remembered, if it is serializable.
+    pub(crate) fn reads(&self) -> Option<&Mutex<ReadSet>> {
+        self.reads.as_ref()
+    }
+
+    /// A read could not be remembered: the transaction cannot commit writes any more.
+    pub(crate) fn doom_reads(&self) {
+        if let Some(reads) = &self.reads {
+            reads.lock().doom();
+        }
+    }
+
     pub(crate) fn touched(&self) -> bool {
         self.touched.load(Ordering::Acquire)
     }
@@ -139,16 +154,18 @@ impl Txn {
             fixed = Some(time);
         }
         let owner = LockOwner::new(options.session, number);
+        let read_only = options.read_only || fixed.is_some();
         Ok(Txn {
             core: Arc::new(Core {
                 database,
                 state: Mutex::default(),
                 touched: AtomicBool::new(false),
+                reads: (options.isolation == Isolation::Serializable && !read_only).then(Mutex::default),
                 stats: Mutex::default(),
             }),
             owner,
             isolation: options.isolation,
-            read_only: options.read_only || fixed.is_some(),
+            read_only,
             command: AtomicU32::new(0),
             fixed_time: AtomicU64::new(fixed.map_or(0, |time| time.0)),
             pins: Mutex::new(held),
@@ -160,6 +177,27 @@ impl Txn {
         let pipeline = &self.core.database.pipeline;
         let mut pins = self.pins.lock();
         pins.take(pipeline.engine.pins(), self.owner.pid(), kind, || pipeline.visible())
+    }
+
+    /// The time of all snapshots, if there is one and it was taken.
+    fn fixed(&self) -> Timestamp {
+        Timestamp(self.fixed_time.load(Ordering::Acquire))
+    }
+
+    /// Gives back the pins, and the place in the log of commits; at the end of the transaction.
+    fn release_times(&self) {
+        self.pins.lock().release_all();
+        if self.core.reads.is_some() && self.fixed() != Timestamp::MIN {
+            self.core.database.commit_log.unregister(self.fixed());
+        }
+    }
+
+    /// A key was read in the store.
+    fn note_read(&self, snapshot: &Snapshot, key: &[u8]) -> Result<()> {
+        match &self.core.reads {
+            Some(reads) if snapshot.read_time == self.fixed() => reads.lock().add_key(key),
+            _ => Ok(()),
+        }
     }
 
     fn command(&self) -> CommandId {
@@ -206,7 +244,7 @@ impl Txn {
     /// First updater wins: whether somebody changed, since the snapshot, a row that it sees.
     fn check_unchanged(&self, key: &[u8], mode: RowLockMode) -> Result<()> {
         let fixed = Timestamp(self.fixed_time.load(Ordering::Acquire));
-        if self.isolation != Isolation::RepeatableRead || fixed == Timestamp::MIN {
+        if self.isolation == Isolation::ReadCommitted || fixed == Timestamp::MIN {
             return Ok(());
         }
         if !self.core.database.recent.may_be_newer(key, fixed) {
@@ -250,7 +288,7 @@ impl Txn {
 
     fn roll_back(&self, state: &mut State) {
         state.finished = true;
-        self.pins.lock().release_all();
+        self.release_times();
         state.writes.clear();
         let created = std::mem::take(&mut state.created);
         if !created.is_empty()
@@ -289,8 +327,17 @@ impl Transaction for Txn {
         } else {
             match self.isolation {
                 Isolation::ReadCommitted => self.pin_visible(PinKind::Statement),
-                Isolation::RepeatableRead => {
-                    let visible = self.pin_visible(PinKind::Transaction);
+                Isolation::RepeatableRead | Isolation::Serializable => {
+                    let visible = if self.core.reads.is_some() {
+                        let database = &self.core.database;
+                        database.pipeline.between_commits(|| {
+                            let visible = self.pin_visible(PinKind::Transaction);
+                            database.commit_log.register(visible);
+                            visible
+                        })
+                    } else {
+                        self.pin_visible(PinKind::Transaction)
+                    };
                     self.fixed_time.store(visible.0, Ordering::Release);
                     visible
                 }
@@ -320,6 +367,7 @@ impl Transaction for Txn {
         let mut stats = ReadStats::default();
         let version = self.core.database.pipeline.engine.get(key, time, &mut stats)?;
         self.core.add_stats(&stats);
+        self.note_read(snapshot, key)?;
         Ok(version.and_then(|version| version.value))
     }
 
@@ -341,6 +389,7 @@ impl Transaction for Txn {
                 *value = match place {
                     OwnOrTime::Own(own) => own.clone(),
                     OwnOrTime::Time(time) => {
+                        self.note_read(snapshot, key)?;
                         reader.get(key, *time, &mut stats)?.and_then(|version| version.value)
                     }
                 };
@@ -407,7 +456,7 @@ impl Transaction for Txn {
     }
 
     fn scan(&self, snapshot: &Snapshot, range: KeyRange, direction: Direction) -> Result<Box<dyn Cursor>> {
-        Ok(Box::new(MergeCursor::open(self.core.clone(), *snapshot, range, direction)?))
+        Ok(Box::new(MergeCursor::open(self.core.clone(), *snapshot, range, direction, self.fixed())?))
     }
 
     fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
@@ -549,7 +598,7 @@ impl Transaction for Txn {
         if !state.has_work() {
             state.finished = true;
             drop(state);
-            self.pins.lock().release_all();
+            self.release_times();
             database.locks.release_all(&self.owner);
             self.wait_settled()?;
             return Ok(None);
@@ -572,6 +621,9 @@ impl Transaction for Txn {
                     .is_some_and(|storage| dropped.contains(&storage) && is_created(storage))
         };
         let fill = |batch: &mut cairn_storage::Batch<'_>, time| {
+            if database.commit_log.is_active() {
+                database.commit_log.record(time, state.writes.outcome().map(|(key, _)| key));
+            }
             for (key, value) in state.writes.outcome() {
                 if !born_dead(key) {
                     batch.version(key, time, value);
@@ -593,14 +645,20 @@ impl Transaction for Txn {
                 batch.delete_sequence(*storage);
             }
         };
-        match database.pipeline.commit(durability, fill, before_visible) {
+        let validate = || match &self.core.reads {
+            Some(reads) if database.commit_log.conflicts(self.fixed(), &mut reads.lock())? => {
+                Err(Error::Serialization(Conflict::ReadWrite))
+            }
+            _ => Ok(()),
+        };
+        match database.pipeline.commit(durability, validate, fill, before_visible) {
             Ok(time) => {
                 state.finished = true;
                 for (key, _) in state.writes.outcome() {
                     database.recent.note(key, time);
                 }
                 drop(state);
-                self.pins.lock().release_all();
+                self.release_times();
                 for storage in dropped {
                     database.sequences.forget(storage);
                 }

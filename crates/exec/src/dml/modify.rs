@@ -422,7 +422,7 @@ fn in_the_way(cx: &ExecContext<'_>, key: &[u8], updates: bool) -> Result<Option<
 
 /// A repeatable read transaction cannot act on a row that it does not see.
 fn check_visible(cx: &ExecContext<'_>, frame: &Frame, newest: &cairn_txn::Newest) -> Result<()> {
-    if cx.txn.isolation() == Isolation::RepeatableRead
+    if cx.txn.isolation() != Isolation::ReadCommitted
         && newest.own_command.is_none()
         && newest.committed_at > frame.snapshot.read_time
     {

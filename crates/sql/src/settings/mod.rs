@@ -482,9 +482,6 @@ fn check(definition: &Definition, value: Value) -> Result<Value> {
         }
         "client_encoding" => Value::Text(client_encoding(text).ok_or_else(invalid)??.into()),
         "standard_conforming_strings" => value,
-        "default_transaction_isolation" | "transaction_isolation" if text.as_ref() == "serializable" => {
-            return Err(Error::unsupported("transaction isolation level SERIALIZABLE is"));
-        }
         "session_replication_role" if text.as_ref() != "origin" => {
             return Err(Error::unsupported(format!("session_replication_role = {text} is")));
         }
@@ -686,7 +683,6 @@ mod tests {
         assert_eq!(fails(&mut settings, "nothing", "1"), "42704");
         assert_eq!(fails(&mut settings, "1x.b", "1"), "42602");
         assert_eq!(fails(&mut settings, "cairn.unknown", "1"), "42602");
-        assert_eq!(fails(&mut settings, "transaction_isolation", "serializable"), "0A000");
     }
 
     #[test]
