@@ -16,6 +16,9 @@ use rocksdb::checkpoint::Checkpoint;
 use rocksdb::{ColumnFamily, ColumnFamilyDescriptor, DB, Range, WriteBatch, WriteOptions};
 
 use crate::dead_ranges::Writing;
+use crate::gc::horizon::History;
+use crate::gc::writes::BatchWrites;
+use crate::gc::{self, Retention};
 use crate::iterator::{Mode, OwnedIterator, Pool};
 use crate::meta::{self, Counter, SequenceRecord};
 use crate::{
@@ -44,9 +47,9 @@ pub struct Space {
 pub struct Engine {
     // Idle iterators own the store too, so the order of these fields does not matter for safety.
     pool: Pool,
-    db: Arc<DB>,
+    pub(crate) db: Arc<DB>,
     path: PathBuf,
-    write_options: WriteOptions,
+    pub(crate) write_options: WriteOptions,
     /// The persisted clock ceiling.
     ceiling: AtomicU64,
     raise_ceiling: Mutex<()>,
@@ -54,8 +57,12 @@ pub struct Engine {
     /// The ceiling that was found when the directory was opened.
     recovered: Timestamp,
     sync_observer: OnceLock<SyncObserver>,
-    pins: Arc<Pins>,
     dead_ranges: Arc<DeadRanges>,
+    pub(crate) gc: Arc<gc::Shared>,
+    /// Taken before `gc`'s locks.
+    pub(crate) history: Mutex<History>,
+    /// One collector at a time.
+    pub(crate) collecting: Mutex<()>,
 }
 
 /// Told of every [`Engine::sync`]: before it begins, and after it succeeded.
@@ -85,12 +92,13 @@ impl Engine {
         if engine_options.create {
             std::fs::create_dir_all(path).map_err(|source| Error::File { path: path.to_owned(), source })?;
         }
+        let collector = Arc::new(gc::Shared::new(engine_options.garbage_collection));
         let rocks = options::directory(engine_options, resources);
         // Column families of a newer version must be named to open the directory at all, and only an open one
         // can tell its format.
         let present = if path.join("CURRENT").exists() { DB::list_cf(&rocks, path)? } else { Vec::new() };
         let mut families = vec![
-            ColumnFamilyDescriptor::new(VERSIONS, options::versions(engine_options, resources)),
+            ColumnFamilyDescriptor::new(VERSIONS, options::versions(engine_options, resources, &collector)),
             ColumnFamilyDescriptor::new(meta::COLUMN_FAMILY, options::meta(resources)),
         ];
         for name in present {
@@ -105,7 +113,7 @@ impl Engine {
                 Error::from(error)
             }
         })?;
-        let pins = Arc::<Pins>::default();
+        let pins = collector.pins.clone();
         let mut engine = Engine {
             pool: Pool::new(),
             db: Arc::new(db),
@@ -116,11 +124,13 @@ impl Engine {
             clock_reserve: engine_options.clock_reserve_micros << crate::timestamp::LOGICAL_BITS,
             recovered: Timestamp::MIN,
             sync_observer: OnceLock::new(),
-            pins: pins.clone(),
             dead_ranges: Arc::new(DeadRanges::new(
                 engine_options.dead_range_bytes,
                 Arc::new(move |from, to| pins.pinned_between(from, to)),
             )),
+            gc: collector,
+            history: Mutex::new(History::new(engine_options.retention)),
+            collecting: Mutex::new(()),
         };
         engine.check_format()?;
         engine.delete_pending_storages()?;
@@ -130,6 +140,7 @@ impl Engine {
         };
         engine.ceiling = AtomicU64::new(ceiling.0);
         engine.recovered = ceiling;
+        engine.read_history()?;
         clock.advance_past(ceiling);
         Ok(engine)
     }
@@ -145,7 +156,7 @@ impl Engine {
 
     /// The times that somebody reads at.
     pub fn pins(&self) -> &Arc<Pins> {
-        &self.pins
+        &self.gc.pins
     }
 
     fn check_format(&self) -> Result<()> {
@@ -167,6 +178,19 @@ impl Engine {
         }
     }
 
+    fn read_history(&self) -> Result<()> {
+        let mut history = self.history.lock();
+        if let Some(record) = self.meta_get(meta::HISTORY_KEY)? {
+            history.read(&record)?;
+        }
+        for (key, record) in self.meta_scan(&[meta::RETENTION])? {
+            history.read_own(meta::read_storage_key(&key)?, &record)?;
+        }
+        history.seen_until(self.recovered);
+        self.gc.publish(history.horizons());
+        Ok(())
+    }
+
     fn delete_pending_storages(&self) -> Result<()> {
         let pending = self.meta_scan(&[meta::PENDING])?;
         if pending.is_empty() {
@@ -184,13 +208,21 @@ impl Engine {
     // ---- writing ----------------------------------------------------------------------------------------
 
     pub fn batch(&self) -> Batch<'_> {
-        let writing = self.dead_ranges.begin_write();
-        Batch { engine: self, rocks: WriteBatch::default(), key: Vec::new(), value: Vec::new(), writing }
+        Batch {
+            engine: self,
+            rocks: WriteBatch::default(),
+            key: Vec::new(),
+            value: Vec::new(),
+            writing: self.dead_ranges.begin_write(),
+            writes: BatchWrites::default(),
+        }
     }
 
     /// Writes the batch to log and memtable; not durable before the next [`Engine::sync`].
     pub fn write(&self, mut batch: Batch<'_>) -> Result<()> {
-        Ok(self.db.write_opt(std::mem::take(&mut batch.rocks), &self.write_options)?)
+        self.db.write_opt(std::mem::take(&mut batch.rocks), &self.write_options)?;
+        self.gc.writes.add(std::mem::take(&mut batch.writes));
+        Ok(())
     }
 
     /// The same for a batch whose newest version is of `newest`: raises the clock ceiling with it if need be.
@@ -296,7 +328,7 @@ impl Engine {
 
     // ---- without versions -------------------------------------------------------------------------------
 
-    fn meta_family(&self) -> &ColumnFamily {
+    pub(crate) fn meta_family(&self) -> &ColumnFamily {
         self.db.cf_handle(meta::COLUMN_FAMILY).expect("the column family is named when the store is opened")
     }
 
@@ -383,6 +415,8 @@ pub struct Batch<'engine> {
     value: Vec<u8>,
     /// In flight until it is written, or dropped.
     writing: Writing,
+    /// For the collector.
+    writes: BatchWrites,
 }
 
 impl Drop for Batch<'_> {
@@ -408,6 +442,10 @@ impl Batch<'_> {
         }
         key::write_stored(&mut self.key, key, time);
         value::write_stored(&mut self.value, payload);
+        self.engine.gc.watch.note(key);
+        let bytes = self.key.len() + self.value.len();
+        let storage = key::storage_of(key).unwrap_or_default();
+        self.writes.note(storage, key, time, payload.is_none(), bytes);
         self.rocks.put(&self.key, &self.value);
     }
 
@@ -445,6 +483,15 @@ impl Batch<'_> {
         self.meta_put(&meta::dropped_key(storage), &at.0.to_be_bytes());
     }
 
+    /// The storage's own retention; `None`: it follows the database's. [`Engine::apply_retentions`] when it is written.
+    pub fn set_retention(&mut self, storage: StorageId, retention: Option<Retention>) {
+        let mut history = self.engine.history.lock().clone();
+        history.set_own_retention(storage, retention);
+        if let Some(record) = history.encode_own(storage) {
+            self.meta_put(&meta::retention_key(storage), &record);
+        }
+    }
+
     pub fn put_record(&mut self, name: &[u8], value: &[u8]) {
         self.meta_put(&meta::record_key(name), value);
     }
@@ -461,11 +508,11 @@ impl Batch<'_> {
         self.rocks.size_in_bytes()
     }
 
-    fn meta_put(&mut self, key: &[u8], value: &[u8]) {
+    pub(crate) fn meta_put(&mut self, key: &[u8], value: &[u8]) {
         self.rocks.put_cf(self.engine.meta_family(), key, value);
     }
 
-    fn meta_delete(&mut self, key: &[u8]) {
+    pub(crate) fn meta_delete(&mut self, key: &[u8]) {
         self.rocks.delete_cf(self.engine.meta_family(), key);
     }
 }

@@ -9,7 +9,7 @@
 //! - [`meta`]: everything that has no versions (format number, counters, sequences, given-up key spaces)
 //! - [`Engine`]: one directory: open and recovery, writing, point reads
 //! - [`Cursor`]: visible rows of a range, in both directions
-//! - [`pins`]: which past times somebody still reads
+//! - [`pins`]: which past times somebody still reads; [`gc`]: what goes when nobody does
 //! - [`dead_ranges`]: where nothing is visible, so that cursors need not look
 //! - [`options`]: what RocksDB is told, and why
 //!
@@ -20,6 +20,7 @@ mod cursor;
 pub mod dead_ranges;
 mod engine;
 mod error;
+pub mod gc;
 mod iterator;
 pub mod key;
 pub mod meta;
@@ -35,6 +36,7 @@ pub use cursor::{Cursor, Direction};
 pub use dead_ranges::DeadRanges;
 pub use engine::{Batch, Engine, PointReader, Space, SyncObserver, SyncPhase, Version};
 pub use error::{Error, Result};
+pub use gc::{Collected, DEFAULT_RETENTION, Horizons, PastPin, Retention, Section};
 pub use key::StorageId;
 pub use options::{EngineOptions, Resources};
 pub use pins::{PinGuard, PinInfo, PinKind, PinView, Pins};

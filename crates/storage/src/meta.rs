@@ -5,9 +5,11 @@
 //! 01                       format of the directory, u32
 //! 02                       clock ceiling, u64 (a Timestamp)
 //! 03 [counter]             first number of a counter that was never reserved, u64
+//! 04                       retention, horizon, jumps of the clock: layout in `gc/horizon.rs`
 //! 10 [storage id, 4 bytes] sequence: 01, last value i64, is_called u8
 //! 20 [storage id, 4 bytes] pending storage: empty
 //! 21 [storage id, 4 bytes] dropped storage: time of the drop, u64
+//! 22 [storage id, 4 bytes] retention and horizon of its own: layout in `gc/horizon.rs`
 //! 30 [name]                record of the floor above (the system store's databases and roles)
 //! ```
 //! All numbers are big endian.
@@ -21,6 +23,7 @@
 //! - A pending record precedes the first directly written version of its storage in the log and is removed by
 //!   the batch that commits the creating transaction. Whoever opens the directory finds records of transactions
 //!   that died: it deletes the key space and the record in one batch.
+//! - Horizons: durable before anything is collected by them; they never go back.
 //! - A dropped record is written by the batch that commits the drop; versions of that storage may be removed
 //!   once no retained time lies before the drop.
 
@@ -34,9 +37,11 @@ pub(crate) const COLUMN_FAMILY: &str = "meta";
 pub(crate) const FORMAT_KEY: &[u8] = &[0x01];
 pub(crate) const CEILING_KEY: &[u8] = &[0x02];
 const COUNTER: u8 = 0x03;
+pub(crate) const HISTORY_KEY: &[u8] = &[0x04];
 const SEQUENCE: u8 = 0x10;
 pub(crate) const PENDING: u8 = 0x20;
 pub(crate) const DROPPED: u8 = 0x21;
+pub(crate) const RETENTION: u8 = 0x22;
 pub(crate) const RECORD: u8 = 0x30;
 
 /// Numbers that are reserved ahead and never given out twice.
@@ -75,11 +80,15 @@ pub(crate) fn dropped_key(storage: StorageId) -> [u8; 5] {
     storage_key(DROPPED, storage)
 }
 
+pub(crate) fn retention_key(storage: StorageId) -> [u8; 5] {
+    storage_key(RETENTION, storage)
+}
+
 pub(crate) fn record_key(name: &[u8]) -> Vec<u8> {
     [&[RECORD], name].concat()
 }
 
-fn corrupt(what: &'static str, bytes: &[u8]) -> Error {
+pub(crate) fn corrupt(what: &'static str, bytes: &[u8]) -> Error {
     Error::Corruption { what, detail: format!("{} bytes: {bytes:02x?}", bytes.len()) }
 }
 
@@ -136,6 +145,8 @@ mod tests {
         assert_eq!(sequence_key(258), [0x10, 0, 0, 1, 2]);
         assert_eq!(pending_key(258), [0x20, 0, 0, 1, 2]);
         assert_eq!(dropped_key(258), [0x21, 0, 0, 1, 2]);
+        assert_eq!(retention_key(258), [0x22, 0, 0, 1, 2]);
+        assert_eq!(HISTORY_KEY, [4]);
         assert_eq!(record_key(b"x"), [0x30, b'x']);
         let record = SequenceRecord { last_value: -2, is_called: true };
         assert_eq!(record.encode(), [1, 255, 255, 255, 255, 255, 255, 255, 254, 1]);

@@ -13,12 +13,15 @@
 //!   last fsync; closed logs are recorded in the manifest, so that a missing or short one is an error.
 //! - The log is kept for every write; `fsync` is asked for explicitly and never per write.
 
+use std::sync::Arc;
+
 use rocksdb::{
     BlockBasedOptions, BlockBasedTablePinningTier, Cache, DBCompressionType, DBRecoveryMode, Options,
     SliceTransform, WriteBufferManager,
 };
 
-use crate::key;
+use crate::gc::filter::FilterFactory;
+use crate::{DEFAULT_RETENTION, Retention, gc, key};
 
 /// Memory that all stores of a server share.
 #[derive(Clone)]
@@ -76,6 +79,10 @@ pub struct EngineOptions {
     pub clock_reserve_micros: u64,
     /// Whether a missing directory is created.
     pub create: bool,
+    /// How long history is kept, in databases that say nothing else.
+    pub retention: Retention,
+    /// Whether anything is collected at all. Answers about retained times never depend on it.
+    pub garbage_collection: bool,
 }
 
 impl Default for EngineOptions {
@@ -87,6 +94,8 @@ impl Default for EngineOptions {
             dead_range_bytes: 32 << 20,
             clock_reserve_micros: 1_000_000,
             create: true,
+            retention: DEFAULT_RETENTION,
+            garbage_collection: true,
         }
     }
 }
@@ -102,7 +111,8 @@ pub(crate) fn directory(options: &EngineOptions, resources: &Resources) -> Optio
     rocks.set_max_background_jobs(4);
     rocks.set_max_open_files(-1);
     rocks.set_bytes_per_sync(1 << 20);
-    rocks.set_max_total_wal_size(1 << 30);
+    // Beyond it the oldest memtable is flushed.
+    rocks.set_max_total_wal_size((options.memtable_bytes as u64).saturating_mul(8));
     rocks.set_keep_log_file_num(4);
     rocks.set_max_log_file_size(4 << 20);
     rocks.set_stats_dump_period_sec(0);
@@ -113,7 +123,11 @@ pub(crate) fn directory(options: &EngineOptions, resources: &Resources) -> Optio
 }
 
 /// The column family of versions.
-pub(crate) fn versions(options: &EngineOptions, resources: &Resources) -> Options {
+pub(crate) fn versions(
+    options: &EngineOptions,
+    resources: &Resources,
+    collector: &Arc<gc::Shared>,
+) -> Options {
     let mut rocks = Options::default();
     let mut table = BlockBasedOptions::default();
     table.set_block_cache(&resources.cache);
@@ -133,6 +147,9 @@ pub(crate) fn versions(options: &EngineOptions, resources: &Resources) -> Option
         key::filter_prefix,
         Some(key::has_filter_prefix),
     ));
+    rocks.set_compaction_filter_factory(FilterFactory(collector.clone()));
+    // The collector knows better which files are worth rewriting than their age does.
+    rocks.set_periodic_compaction_seconds(0);
     rocks.set_write_buffer_size(options.memtable_bytes);
     rocks.set_max_write_buffer_number(4);
     rocks.set_target_file_size_base(options.file_bytes);

@@ -80,7 +80,7 @@ pub struct Pins {
     chunks: Box<[OnceLock<Chunk>; CHUNKS_MAX]>,
     /// Slots at or behind this one were never used.
     used: AtomicUsize,
-    /// Unpinned times below this one may be unreadable.
+    /// The highest horizon of any storage.
     floor: AtomicU64,
 }
 
@@ -113,15 +113,14 @@ impl Pins {
         pin.moved_to_newest(choose)
     }
 
-    /// Pins a time in the past; `Err` with the floor if history below that may be gone.
-    pub fn pin_at(self: &Arc<Self>, pid: i32, kind: PinKind, time: Timestamp) -> Result<PinGuard, Timestamp> {
+    /// Pins a time in the past. Whether it was readable is for the caller to see, afterwards ([`crate::Engine::pin_past`]).
+    pub(crate) fn pin_unchecked(self: &Arc<Self>, pid: i32, kind: PinKind, time: Timestamp) -> PinGuard {
         let pin = PinGuard { slot: self.take_slot(pid, kind), pins: self.clone(), time };
         pin.slot().time.store(time.0, SeqCst);
-        let floor = self.floor();
-        if time < floor { Err(floor) } else { Ok(pin) }
+        pin
     }
 
-    /// Unpinned times at or above it are readable; it only grows.
+    /// The highest horizon of any storage: unpinned times at or above it are readable everywhere. It only grows.
     pub fn floor(&self) -> Timestamp {
         Timestamp(self.floor.load(SeqCst))
     }
@@ -370,13 +369,10 @@ mod tests {
     }
 
     #[test]
-    fn times_below_the_floor_are_refused() {
+    fn times_below_the_floor_are_not_taken() {
         let pins = Arc::new(Pins::default());
         pins.raise_floor(Timestamp(100));
         pins.raise_floor(Timestamp(90));
-        assert_eq!(pins.pin_at(1, PinKind::Transaction, Timestamp(99)).unwrap_err(), Timestamp(100));
-        assert_eq!(pins.pins(), [], "nothing remains of a refused pin");
-        assert_eq!(pins.pin_at(1, PinKind::Transaction, Timestamp(100)).unwrap().time(), Timestamp(100));
         let calls = Cell::new(98);
         let pin = pins.pin_newest(1, PinKind::Statement, || Timestamp(calls.replace(calls.get() + 1)));
         assert_eq!(pin.time(), Timestamp(100));

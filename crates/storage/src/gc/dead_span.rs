@@ -1,0 +1,310 @@
+//! Whole runs of dead rows go with one range deletion.
+//!
+//! The tombstone that is the newest version of its row may go only together with everything older of that row, wherever
+//! it lies. A compaction does not see everything; a fresh iterator does. So the collector walks a stretch and finds runs of
+//! rows each of which is dead to everybody:
+//!
+//! ```text
+//!   newest version is a tombstone of time D <= horizon
+//!   and no pinned time P with  oldest version's time <= P < D
+//! ```
+//!
+//! and deletes each run with one RocksDB range deletion, which covers files and memtables alike.
+//!
+//! **Writers.** A row may be written into the run while it is walked. A *watch* on the stretch is set before the iterator is
+//! made, and both that and the deletion happen inside the commit section, where no commit is under way:
+//!
+//! ```text
+//!  section { set the watch }   make the iterator, walk   section { lift the watch; delete the runs   }
+//!                                                                { around the keys that were written }
+//! ```
+//!
+//! A commit before the first section is seen by the iterator, one between the two is noted by the watch, one after the
+//! second has a higher RocksDB sequence number than the range deletion, which therefore does not touch it. Bulk loads
+//! write outside the section, but only into storages that have no tombstone yet, hence no run.
+//!
+//! Pins need no second look: the view was taken before the walk and stays valid ([`crate::pins`]). Nor does the index of
+//! dead ranges: nothing was visible there before, and nothing is afterwards.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+use rocksdb::{DBRawIterator, WriteBatch};
+
+use super::filter::View;
+use super::findings::{SPAN_ROWS_MIN, Stretch};
+use crate::{Engine, Result, Timestamp, key, value};
+
+/// Runs a closure inside the commit section: no commit is between its batch and its publication.
+pub type Section<'a> = &'a dyn Fn(&mut dyn FnMut());
+
+/// A walk is cut into pieces of so many versions.
+const WALK_MAX: u64 = 200_000;
+/// A watch that more keys than these were written under gives up.
+const WATCHED_MAX: usize = 4096;
+
+/// Notes keys of one stretch that are written while it is set. One stretch at a time.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    active: AtomicBool,
+    state: Mutex<Watched>,
+}
+
+#[derive(Debug, Default)]
+struct Watched {
+    low: Vec<u8>,
+    high: Vec<u8>,
+    written: Vec<Vec<u8>>,
+    overflown: bool,
+}
+
+impl Watch {
+    fn set(&self, stretch: &Stretch) {
+        let mut state = self.state.lock();
+        *state = Watched { low: stretch.low.clone(), high: stretch.high.clone(), ..Watched::default() };
+        self.active.store(true, Ordering::Release);
+    }
+
+    fn lift(&self) -> Watched {
+        self.active.store(false, Ordering::Release);
+        std::mem::take(&mut *self.state.lock())
+    }
+
+    /// A version of this key is about to be written.
+    #[inline]
+    pub(crate) fn note(&self, key: &[u8]) {
+        if self.active.load(Ordering::Acquire) {
+            self.note_watched(key);
+        }
+    }
+
+    #[cold]
+    fn note_watched(&self, key: &[u8]) {
+        let mut state = self.state.lock();
+        if key >= &state.low[..] && key <= &state.high[..] {
+            if state.written.len() < WATCHED_MAX {
+                state.written.push(key.to_vec());
+            } else {
+                state.overflown = true;
+            }
+        }
+    }
+}
+
+impl Watched {
+    /// What is left of a run between the keys that were written into it, as stored keys: from, and to exclusive.
+    fn pieces(&self, run: &Run) -> Vec<(Vec<u8>, Vec<u8>)> {
+        if self.overflown {
+            return Vec::new();
+        }
+        let mut pieces = Vec::new();
+        let mut from = run.low.clone();
+        for key in self.written.iter().filter(|key| **key >= run.low && **key <= run.high) {
+            if from < *key {
+                pieces.push((from, key.clone()));
+            }
+            from = behind(key);
+        }
+        let end = behind(&run.high);
+        if from < end {
+            pieces.push((from, end));
+        }
+        pieces
+    }
+}
+
+/// The first possible stored key behind all versions of a key.
+fn behind(key: &[u8]) -> Vec<u8> {
+    let mut stored = Vec::with_capacity(key.len() + key::TIME_BYTES + 1);
+    key::write_stored(&mut stored, key, Timestamp::MIN);
+    stored.push(0);
+    stored
+}
+
+/// Rows from `low` to `high`, all dead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Run {
+    low: Vec<u8>,
+    high: Vec<u8>,
+    rows: u64,
+}
+
+/// A row under the walk.
+struct Row {
+    key: Vec<u8>,
+    newest: Timestamp,
+    newest_is_tombstone: bool,
+    oldest: Timestamp,
+}
+
+impl Row {
+    fn is_dead(&self, view: &View, horizon: Timestamp) -> bool {
+        self.newest_is_tombstone
+            && self.newest <= horizon
+            && !(self.oldest < self.newest && view.pins.pinned_between(self.oldest, self.newest))
+    }
+}
+
+impl Engine {
+    /// Deletes the runs of dead rows of the stretch, walking over so many versions at most; how many rows.
+    pub(crate) fn delete_dead_rows(
+        &self,
+        stretch: &Stretch,
+        most_versions: u64,
+        section: Section<'_>,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<u64> {
+        let mut rest = Some(stretch.clone());
+        let mut deleted = 0;
+        let mut pieces = most_versions.div_ceil(WALK_MAX);
+        while let Some(stretch) = rest
+            && pieces > 0
+            && !stop()
+        {
+            pieces -= 1;
+            let next;
+            (deleted, next) = self
+                .delete_dead_rows_of_piece(&stretch, section)
+                .map(|(rows, resume)| (deleted + rows, resume))?;
+            rest = next.map(|low| Stretch { low, ..stretch });
+        }
+        Ok(deleted)
+    }
+
+    /// One piece of a walk: the number of rows deleted, and where to go on.
+    fn delete_dead_rows_of_piece(
+        &self,
+        stretch: &Stretch,
+        section: Section<'_>,
+    ) -> Result<(u64, Option<Vec<u8>>)> {
+        let watch = &self.gc.watch;
+        section(&mut || watch.set(stretch));
+        let walked = self.walk_for_dead_rows(stretch);
+        let (runs, resume) = match walked {
+            Ok(walked) => walked,
+            Err(error) => {
+                watch.lift();
+                return Err(error);
+            }
+        };
+        if runs.is_empty() {
+            watch.lift();
+            return Ok((0, resume));
+        }
+        let mut rows = 0;
+        let mut written = Ok(());
+        section(&mut || {
+            let mut watched = watch.lift();
+            watched.written.sort_unstable();
+            let mut batch = WriteBatch::default();
+            for run in &runs {
+                let pieces = watched.pieces(run);
+                for (from, to) in &pieces {
+                    batch.delete_range(&from[..], &to[..]);
+                }
+                if !pieces.is_empty() {
+                    rows += run.rows;
+                }
+            }
+            if !batch.is_empty() {
+                written = self.db.write_opt(batch, &self.write_options);
+            }
+        });
+        written?;
+        self.gc.totals.dead_rows_deleted.fetch_add(rows, Ordering::Relaxed);
+        Ok((rows, resume))
+    }
+
+    fn walk_for_dead_rows(&self, stretch: &Stretch) -> Result<(Vec<Run>, Option<Vec<u8>>)> {
+        let view = self.gc.view();
+        let horizon = view.horizons.of(stretch.storage());
+        let mut iterator = self.walking_iterator();
+        iterator.seek(&stretch.low);
+        let (mut runs, mut run) = (Vec::new(), None);
+        let mut row: Option<Row> = None;
+        let mut walked = 0;
+        let mut resume = None;
+        while let Some((stored, stored_value)) = iterator.item() {
+            let (found, time) = key::split_stored(stored)?;
+            if found > &stretch.high[..] {
+                break;
+            }
+            match &mut row {
+                Some(row) if row.key == found => row.oldest = time,
+                _ => {
+                    end_row(row.take(), &view, horizon, &mut run, &mut runs);
+                    if walked >= WALK_MAX {
+                        resume = Some(found.to_vec());
+                        break;
+                    }
+                    row = Some(Row {
+                        key: found.to_vec(),
+                        newest: time,
+                        newest_is_tombstone: value::split_stored(stored_value)?.is_none(),
+                        oldest: time,
+                    });
+                }
+            }
+            walked += 1;
+            iterator.next();
+        }
+        iterator.status()?;
+        end_row(row, &view, horizon, &mut run, &mut runs);
+        end_run(run, &mut runs);
+        Ok((runs, resume))
+    }
+
+    /// An iterator over everything, for a walk that leaves the block cache to those who read.
+    pub(crate) fn walking_iterator(&self) -> DBRawIterator<'_> {
+        let mut options = rocksdb::ReadOptions::default();
+        options.set_total_order_seek(true);
+        options.fill_cache(false);
+        options.set_background_purge_on_iterator_cleanup(true);
+        self.db.raw_iterator_opt(options)
+    }
+}
+
+fn end_row(row: Option<Row>, view: &View, horizon: Timestamp, run: &mut Option<Run>, runs: &mut Vec<Run>) {
+    let Some(row) = row else { return };
+    if !row.is_dead(view, horizon) {
+        end_run(run.take(), runs);
+        return;
+    }
+    match run {
+        Some(run) => {
+            run.high = row.key;
+            run.rows += 1;
+        }
+        None => *run = Some(Run { low: row.key.clone(), high: row.key, rows: 1 }),
+    }
+}
+
+fn end_run(run: Option<Run>, runs: &mut Vec<Run>) {
+    runs.extend(run.filter(|run| run.rows >= SPAN_ROWS_MIN));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_is_deleted_around_what_was_written_into_it() {
+        let run = Run { low: b"\0\0\0\x01b".to_vec(), high: b"\0\0\0\x01y".to_vec(), rows: 9 };
+        let key = |letter: u8| [0, 0, 0, 1, letter].to_vec();
+        let end = behind(&run.high);
+        let pieces = |letters: &[u8]| {
+            Watched { written: letters.iter().map(|letter| key(*letter)).collect(), ..Watched::default() }
+                .pieces(&run)
+        };
+        assert_eq!(pieces(b""), [(run.low.clone(), end.clone())]);
+        assert_eq!(pieces(b"a"), [(run.low.clone(), end.clone())]);
+        assert_eq!(pieces(b"z"), [(run.low.clone(), end.clone())]);
+        let split = [(run.low.clone(), key(b'k')), (behind(&key(b'k')), end.clone())];
+        assert_eq!(pieces(b"k"), split);
+        assert_eq!(pieces(b"kk"), split);
+        assert_eq!(pieces(b"b"), [(behind(&key(b'b')), end)]);
+        assert_eq!(pieces(b"y"), [(run.low.clone(), key(b'y'))]);
+        let overflown = Watched { overflown: true, ..Watched::default() };
+        assert_eq!(overflown.pieces(&run), []);
+    }
+}
