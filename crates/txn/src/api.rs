@@ -13,7 +13,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use cairn_storage::{StorageId, Timestamp};
+pub use cairn_storage::{Collected, PinInfo, Retention, StorageId, Timestamp};
 
 use crate::locks::LockInfo;
 use crate::{Error, Interrupt};
@@ -57,7 +57,7 @@ pub struct BeginOptions {
     pub isolation: Isolation,
     /// Writing is refused with [`Error::ReadOnly`].
     pub read_only: bool,
-    /// Reads at a time in the past; implies `read_only`.
+    /// Reads at a time in the past; implies `read_only`. [`Error::HistoryGone`] if nothing of that time is kept.
     pub read_time: Option<Timestamp>,
 }
 
@@ -214,6 +214,8 @@ pub trait Transaction: Send + Sync {
     fn create_storage(&self) -> Result<StorageId>;
     /// The storage is given up at commit (drop, truncate, rewrite); older snapshots may still read it.
     fn drop_storage(&self, storage: StorageId) -> Result<()>;
+    /// From the commit on, the storage has a retention of its own, or none again.
+    fn set_retention(&self, storage: StorageId, retention: Option<Retention>) -> Result<()>;
     /// Whether [`Transaction::bulk_put`] may write into it: created by this transaction in the current savepoint.
     fn can_bulk_load(&self, storage: StorageId) -> bool;
     /// Writes a key that is not there yet past the transaction's memory, straight into the store; visible to
@@ -278,6 +280,19 @@ pub struct SpaceUsage {
     pub sst_bytes: u64,
 }
 
+/// How much of the past of a key space is there, and what holds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HistoryInfo {
+    /// In force: its own, the database's or the server's.
+    pub retention: Retention,
+    /// Times at or above it are readable.
+    pub readable_from: Timestamp,
+    /// The pinned time that holds back the most history, of the whole database.
+    pub oldest_pin: Option<PinInfo>,
+    /// What the collector has done since the database was opened.
+    pub collected: Collected,
+}
+
 /// One database.
 pub trait Store: Send + Sync {
     fn begin(&self, options: BeginOptions) -> Result<Arc<dyn Transaction>>;
@@ -297,6 +312,14 @@ pub trait Store: Send + Sync {
     /// For whom a session waits (`pg_blocking_pids`).
     fn blocking_pids(&self, pid: i32) -> Vec<i32>;
     fn space_usage(&self, storage: StorageId) -> Result<SpaceUsage>;
+    /// VACUUM: collects what is garbage in these key spaces now; `full`: rewrites them whether it gains anything or not. `stop` is
+    /// asked now and then.
+    fn vacuum(&self, storages: &[StorageId], full: bool, stop: &dyn Fn() -> bool) -> Result<()>;
+    /// How long history is kept; `None`: as long as the server says. Durable when it returns.
+    fn set_retention(&self, retention: Option<Retention>) -> Result<()>;
+    /// Key spaces with a retention of their own ([`Transaction::set_retention`]).
+    fn storage_retentions(&self) -> std::collections::HashMap<StorageId, Retention>;
+    fn history(&self, storage: StorageId) -> HistoryInfo;
     /// The clock, for `cairn.read_time` and display.
     fn now(&self) -> Timestamp;
     /// Microseconds since 1970 of a timestamp.

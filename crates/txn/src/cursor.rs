@@ -82,6 +82,7 @@ impl MergeCursor {
     }
 
     fn start(&mut self) -> Result<()> {
+        self.core.check_past(&self.range.low)?;
         let mut read_at = ReadAt::Time(self.snapshot.read_time);
         self.own_side = Side::End;
         if self.core.touched() {

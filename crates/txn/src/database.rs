@@ -1,5 +1,6 @@
 //! One database: a directory of versions, its locks, its commit pipeline, its sequences.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -8,6 +9,7 @@ use std::thread::JoinHandle;
 use cairn_storage::meta::Counter;
 use cairn_storage::{Clock, Engine, EngineOptions, Resources};
 
+use crate::collector::{self, Collector};
 use crate::ids::IdAllocator;
 use crate::locks::{LockInfo, LockManager};
 use crate::pipeline::Pipeline;
@@ -16,8 +18,8 @@ use crate::sequences::Sequences;
 use crate::serializable::CommitLog;
 use crate::transaction::Txn;
 use crate::{
-    BeginOptions, Error, LockTag, Result, SequenceOptions, SequenceState, SessionHandle, SpaceUsage,
-    StorageId, Store, TableLockMode, Timestamp, Transaction,
+    BeginOptions, Error, HistoryInfo, LockTag, Result, Retention, SequenceOptions, SequenceState,
+    SessionHandle, SpaceUsage, StorageId, Store, TableLockMode, Timestamp, Transaction,
 };
 
 /// What all transactions of a database share. It closes the directory when the last of them, and the
@@ -32,6 +34,7 @@ pub(crate) struct Inner {
     oids: IdAllocator,
     pub(crate) next_transaction: AtomicU64,
     sync_thread: Option<JoinHandle<()>>,
+    collector: Option<Collector>,
 }
 
 /// An open database. Cheap to clone; the clones are the same database.
@@ -65,6 +68,12 @@ impl Database {
                 .spawn(move || pipeline.sync.run())
                 .map_err(|source| cairn_storage::Error::File { path: path.to_owned(), source })?
         };
+        let collector = if options.garbage_collection {
+            let started = Collector::start(pipeline.clone());
+            Some(started.map_err(|source| cairn_storage::Error::File { path: path.to_owned(), source })?)
+        } else {
+            None
+        };
         Ok(Database {
             inner: Arc::new(Inner {
                 pipeline,
@@ -76,6 +85,7 @@ impl Database {
                 oids,
                 next_transaction: AtomicU64::new(1),
                 sync_thread: Some(sync_thread),
+                collector,
             }),
         })
     }
@@ -109,6 +119,11 @@ impl Database {
         Ok(engine.checkpoint(path)?)
     }
 
+    /// One round of garbage collection, now.
+    pub fn collect_garbage(&self) -> Result<()> {
+        collector::round(&self.inner.pipeline, &|| false)
+    }
+
     /// How many handles and transactions are alive, this one included.
     pub(crate) fn users(&self) -> usize {
         Arc::strong_count(&self.inner)
@@ -123,6 +138,7 @@ impl Inner {
     }
 
     fn close(&mut self) -> Result<()> {
+        drop(self.collector.take());
         self.pipeline.sync.stop();
         if let Some(thread) = self.sync_thread.take()
             && thread.join().is_err()
@@ -183,6 +199,34 @@ impl Store for Database {
     fn space_usage(&self, storage: StorageId) -> Result<SpaceUsage> {
         let space = self.inner.pipeline.engine.space(storage)?;
         Ok(SpaceUsage { memtable_bytes: space.memtable_bytes, sst_bytes: space.file_bytes })
+    }
+
+    fn vacuum(&self, storages: &[StorageId], full: bool, stop: &dyn Fn() -> bool) -> Result<()> {
+        self.collect_garbage()?;
+        for storage in storages {
+            if !stop() {
+                collector::vacuum(&self.inner.pipeline, *storage, full, stop)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn set_retention(&self, retention: Option<Retention>) -> Result<()> {
+        Ok(self.inner.pipeline.engine.set_retention(retention)?)
+    }
+
+    fn storage_retentions(&self) -> HashMap<StorageId, Retention> {
+        self.inner.pipeline.engine.storage_retentions()
+    }
+
+    fn history(&self, storage: StorageId) -> HistoryInfo {
+        let engine = &self.inner.pipeline.engine;
+        HistoryInfo {
+            retention: engine.storage_retention(storage).unwrap_or_else(|| engine.retention()),
+            readable_from: engine.horizons().of(storage),
+            oldest_pin: engine.pins().oldest_pin(),
+            collected: engine.collected(),
+        }
     }
 
     fn now(&self) -> Timestamp {

@@ -8,6 +8,7 @@ pub mod api;
 mod blocking;
 mod bulk;
 mod cluster;
+mod collector;
 mod cursor;
 mod database;
 mod error;
@@ -26,7 +27,8 @@ mod write_set;
 pub use api::*;
 pub use blocking::{WaitWrapper, set_wait_wrapper, while_waiting};
 pub use cairn_storage::{
-    Clock, EngineOptions, Error as StorageError, Resources, SyncPhase, SystemTime, TimeSource,
+    Clock, Collected, DEFAULT_RETENTION, EngineOptions, Error as StorageError, PinInfo, PinKind, Resources,
+    Retention, SyncPhase, SystemTime, TimeSource,
 };
 pub use cluster::{Cluster, DatabaseInfo, Origin};
 pub use database::Database;

@@ -107,6 +107,15 @@ impl Pipeline {
         Ok(time)
     }
 
+    /// Runs `work` while no commit is under way.
+    pub(crate) fn in_section(&self, work: &mut dyn FnMut()) {
+        let section = self.section.lock();
+        let ends_process = EndProcessOnPanic;
+        work();
+        std::mem::forget(ends_process);
+        drop(section);
+    }
+
     /// Returns when a commit of this time is durable.
     pub(crate) fn wait_durable(&self, time: Timestamp) {
         self.sync.wait(time);

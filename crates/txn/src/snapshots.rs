@@ -50,11 +50,6 @@ impl SnapshotPins {
         time
     }
 
-    /// Adds a pin that was taken elsewhere.
-    pub(crate) fn hold(&mut self, pin: PinGuard) {
-        self.held.push(pin);
-    }
-
     /// Keeps these times only.
     pub(crate) fn release_except(&mut self, used: impl Fn(Timestamp) -> bool, newest_used: Timestamp) {
         let covers_more = self.open && self.held.last().is_some_and(|last| last.time() < newest_used);
@@ -88,7 +83,7 @@ mod tests {
     fn pins_follow_the_snapshots_in_use() {
         let pins = Arc::new(Pins::default());
         let mut snapshots = SnapshotPins::default();
-        let mut take = |time: u64, snapshots: &mut SnapshotPins| {
+        let take = |time: u64, snapshots: &mut SnapshotPins| {
             assert_eq!(snapshots.take(&pins, 1, PinKind::Statement, || Timestamp(time)).0, time);
         };
         take(10, &mut snapshots);

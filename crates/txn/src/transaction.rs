@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use bytes::Bytes;
-use cairn_storage::{PinKind, ReadStats, key};
+use cairn_storage::{PastPin, PinKind, ReadStats, key};
 use parking_lot::Mutex;
 
 use crate::bulk::Bulk;
@@ -21,8 +21,8 @@ use crate::snapshots::SnapshotPins;
 use crate::write_set::{UndoMark, WriteSet};
 use crate::{
     BeginOptions, CommandId, Conflict, Cursor, Direction, Durability, Error, Isolation, KeyRange,
-    LockOutcome, LockScope, LockTag, Newest, ReadCounters, Result, RowLockMode, SavepointId, Snapshot,
-    StorageId, TableLockMode, Timestamp, Transaction, WaitPolicy,
+    LockOutcome, LockScope, LockTag, Newest, ReadCounters, Result, Retention, RowLockMode, SavepointId,
+    Snapshot, StorageId, TableLockMode, Timestamp, Transaction, WaitPolicy,
 };
 
 /// A key space that this transaction created.
@@ -48,6 +48,7 @@ pub(crate) struct State {
     last_savepoint: u32,
     created: Vec<Created>,
     dropped: Vec<StorageId>,
+    retentions: Vec<(StorageId, Option<Retention>)>,
     finished: bool,
 }
 
@@ -66,7 +67,10 @@ impl State {
     }
 
     fn has_work(&self) -> bool {
-        !self.writes.is_empty() || !self.created.is_empty() || !self.dropped.is_empty()
+        !self.writes.is_empty()
+            || !self.created.is_empty()
+            || !self.dropped.is_empty()
+            || !self.retentions.is_empty()
     }
 }
 
@@ -88,6 +92,8 @@ pub(crate) struct Core {
     /// Serializable only: what was read.
     reads: Option<Mutex<ReadSet>>,
     stats: Mutex<ReadStats>,
+    /// The time that the transaction was asked to read at.
+    past: Option<PastPin>,
 }
 
 impl Core {
@@ -109,6 +115,17 @@ impl Core {
 
     pub(crate) fn add_stats(&self, stats: &ReadStats) {
         self.stats.lock().add(stats);
+    }
+
+    /// [`Error::HistoryGone`] where the transaction's read time lies before what is kept of the key's storage.
+    #[inline]
+    pub(crate) fn check_past(&self, key: &[u8]) -> Result<()> {
+        match (&self.past, key::storage_of(key)) {
+            (Some(past), Some(storage)) => past
+                .check(storage)
+                .map_err(|oldest| Error::HistoryGone { requested: past.pin.time(), oldest }),
+            _ => Ok(()),
+        }
     }
 
     /// What a snapshot reads under `key`'s storage id; hands bulk rows over to the store first.
@@ -141,18 +158,14 @@ impl Txn {
     /// [`Error::HistoryGone`] for a read time whose history may have been collected.
     pub(crate) fn begin(database: Arc<Inner>, options: BeginOptions) -> Result<Self> {
         let number = database.next_transaction.fetch_add(1, Ordering::Relaxed);
-        let mut held = SnapshotPins::default();
-        let mut fixed = None;
+        let mut past = None;
         if let Some(requested) = options.read_time {
             // A time in the future is not repeatable: the present will do.
             let time = requested.min(database.pipeline.visible()).max(Timestamp(1));
-            let pins = database.pipeline.engine.pins();
-            let pin = pins
-                .pin_at(options.session.pid, PinKind::Transaction, time)
-                .map_err(|oldest| Error::HistoryGone { requested, oldest })?;
-            held.hold(pin);
-            fixed = Some(time);
+            let pinned = database.pipeline.engine.pin_past(options.session.pid, time);
+            past = Some(pinned.map_err(|oldest| Error::HistoryGone { requested, oldest })?);
         }
+        let fixed = past.as_ref().map(|past: &PastPin| past.pin.time());
         let owner = LockOwner::new(options.session, number);
         let read_only = options.read_only || fixed.is_some();
         Ok(Txn {
@@ -162,13 +175,14 @@ impl Txn {
                 touched: AtomicBool::new(false),
                 reads: (options.isolation == Isolation::Serializable && !read_only).then(Mutex::default),
                 stats: Mutex::default(),
+                past,
             }),
             owner,
             isolation: options.isolation,
             read_only,
             command: AtomicU32::new(0),
             fixed_time: AtomicU64::new(fixed.map_or(0, |time| time.0)),
-            pins: Mutex::new(held),
+            pins: Mutex::default(),
         })
     }
 
@@ -228,6 +242,7 @@ impl Txn {
     }
 
     fn own_or_time(&self, snapshot: &Snapshot, key: &[u8]) -> Result<OwnOrTime> {
+        self.core.check_past(key)?;
         if !self.core.touched() {
             return Ok(OwnOrTime::Time(snapshot.read_time));
         }
@@ -480,6 +495,11 @@ impl Transaction for Txn {
         Ok(())
     }
 
+    fn set_retention(&self, storage: StorageId, retention: Option<Retention>) -> Result<()> {
+        self.writing()?.retentions.push((storage, retention));
+        Ok(())
+    }
+
     fn can_bulk_load(&self, storage: StorageId) -> bool {
         self.core.touched() && self.core.state.lock().can_bulk_load(storage)
     }
@@ -644,6 +664,9 @@ impl Transaction for Txn {
                 }
                 batch.delete_sequence(*storage);
             }
+            for (storage, retention) in &state.retentions {
+                batch.set_retention(*storage, *retention);
+            }
         };
         let validate = || match &self.core.reads {
             Some(reads) if database.commit_log.conflicts(self.fixed(), &mut reads.lock())? => {
@@ -654,6 +677,7 @@ impl Transaction for Txn {
         match database.pipeline.commit(durability, validate, fill, before_visible) {
             Ok(time) => {
                 state.finished = true;
+                engine.apply_retentions(&state.retentions);
                 for (key, _) in state.writes.outcome() {
                     database.recent.note(key, time);
                 }

@@ -6,7 +6,7 @@
 //! - regions that an earlier compaction noted ([`super::findings`]), when the horizon has passed their garbage;
 //! - storages that much was written to ([`super::writes`]), when the horizon has passed half of it;
 //! - files that are full of RocksDB's own deletes, which the filter leaves behind;
-//! - stretches whose dead rows were just deleted as ranges.
+//! - stretches whose dead rows were just deleted as ranges (those runs come from compactions and from scans).
 //!
 //! So each byte of garbage is rewritten a few times at most, and data that does not change is left alone.
 //!
@@ -29,7 +29,9 @@ const SMALL_STORAGE_VERSIONS: usize = 256;
 const LOOK_VERSIONS: u64 = 64;
 /// Versions looked at from the beginning of a region.
 const REGION_LOOK_VERSIONS: u64 = 1000;
-/// Files are listed every so many rounds.
+/// Of the dead ranges that scans have learned, so many are looked at in a round.
+const LEARNED_SPANS_MAX: usize = 1000;
+/// Files, and what scans have learned, are looked at every so many rounds.
 const ROUNDS_PER_LOOK_AT_FILES: u64 = 30;
 /// Stretches handled in one round of the collector.
 const PER_ROUND: usize = 16;
@@ -119,7 +121,14 @@ impl Engine {
         let horizons = self.gc.view().horizons;
         let is_ripe = |stretch: &Stretch| horizons.of(stretch.storage()) >= stretch.ripe;
         let mut to_compact: Vec<Stretch> = Vec::new();
-        let spans = self.gc.findings.lock().take_spans(is_ripe, PER_ROUND);
+        let round = self.gc.totals.rounds.fetch_add(1, Ordering::Relaxed);
+        let mut spans = self.gc.findings.lock().take_spans(is_ripe, PER_ROUND);
+        if round % ROUNDS_PER_LOOK_AT_FILES == 0 {
+            // Scans have found out as well where nothing lives.
+            let learned = self.dead_ranges().dead_spans(horizons.highest());
+            let stretch = |(low, high)| Stretch { low, high, ripe: Timestamp::MIN, weight: 0 };
+            spans.extend(learned.into_iter().take(LEARNED_SPANS_MAX).map(stretch));
+        }
         for span in spans {
             if stop() {
                 return Ok(());
@@ -160,7 +169,7 @@ impl Engine {
                 to_compact.push(region);
             }
         }
-        if self.gc.totals.rounds.fetch_add(1, Ordering::Relaxed) % ROUNDS_PER_LOOK_AT_FILES == 0 {
+        if round % ROUNDS_PER_LOOK_AT_FILES == 0 {
             to_compact.extend(self.files_full_of_deletes()?);
         }
         for stretch in to_compact {

@@ -1,0 +1,107 @@
+//! The thread that collects the garbage of one database.
+//!
+//! About once a second it does a round of [`cairn_storage::Engine::collect`]. What it may collect is decided there; here are
+//! the two things that only this floor knows: what is durable (the horizon never passes it), and the commit section.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use cairn_storage::Error as StorageError;
+use parking_lot::{Condvar, Mutex};
+
+use crate::pipeline::Pipeline;
+use crate::{Result, StorageId};
+
+const ROUND_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Stops the thread when it is dropped, and waits for it.
+pub(crate) struct Collector {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    stopping: AtomicBool,
+    sleep: Mutex<()>,
+    wake: Condvar,
+}
+
+impl Collector {
+    pub(crate) fn start(pipeline: Arc<Pipeline>) -> std::io::Result<Self> {
+        let shared = Arc::<Shared>::default();
+        let of_thread = shared.clone();
+        let thread = std::thread::Builder::new()
+            .name("cairn-gc".to_owned())
+            .spawn(move || of_thread.run(&pipeline))?;
+        Ok(Collector { shared, thread: Some(thread) })
+    }
+}
+
+impl Drop for Collector {
+    fn drop(&mut self) {
+        {
+            let _sleep = self.shared.sleep.lock();
+            self.shared.stopping.store(true, Ordering::Release);
+            self.shared.wake.notify_one();
+        }
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the collector ended by a panic");
+        }
+    }
+}
+
+impl Shared {
+    fn run(&self, pipeline: &Pipeline) {
+        let stopping = || self.stopping.load(Ordering::Acquire);
+        loop {
+            {
+                let mut sleep = self.sleep.lock();
+                if stopping() {
+                    return;
+                }
+                self.wake.wait_for(&mut sleep, ROUND_INTERVAL);
+                if stopping() {
+                    return;
+                }
+            }
+            if let Err(error) = round(pipeline, &stopping) {
+                tracing::warn!(%error, path = %pipeline.engine.path().display(), "collecting garbage failed");
+            }
+        }
+    }
+}
+
+/// One round.
+pub(crate) fn round(pipeline: &Pipeline, stop: &dyn Fn() -> bool) -> Result<()> {
+    // What is durable first: the clock is at or above it.
+    let settled = pipeline.sync.durable();
+    let now = pipeline.clock.now();
+    let collected = pipeline.engine.collect(now, settled, &|work| pipeline.in_section(work), stop);
+    checked(pipeline, collected)
+}
+
+/// VACUUM of a storage.
+pub(crate) fn vacuum(
+    pipeline: &Pipeline,
+    storage: StorageId,
+    full: bool,
+    stop: &dyn Fn() -> bool,
+) -> Result<()> {
+    let vacuumed = pipeline.engine.vacuum(storage, &|work| pipeline.in_section(work), stop, full);
+    checked(pipeline, vacuumed)
+}
+
+/// The log is shared with the commits: what they could not go on after, neither can the collector.
+fn checked(pipeline: &Pipeline, result: cairn_storage::Result<()>) -> Result<()> {
+    if let Err(error @ StorageError::Io(_)) = &result {
+        tracing::error!(%error, path = %pipeline.engine.path().display(), "collecting garbage failed; the server ends");
+        eprintln!("FATAL: writing the log of {} failed: {error}", pipeline.engine.path().display());
+        std::process::abort();
+    }
+    Ok(result?)
+}
