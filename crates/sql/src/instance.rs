@@ -219,8 +219,11 @@ impl Instance {
         self.watchdog.wake(self);
     }
 
+    /// Also where no timeout is set any more: the statement that ends may have been the one that reset it.
     pub(crate) fn disarm(&self, entry: &SessionEntry) {
-        entry.deadline_us.store(0, Ordering::Release);
+        if entry.deadline_us.load(Ordering::Relaxed) != 0 {
+            entry.deadline_us.store(0, Ordering::Release);
+        }
     }
 
     /// Raises what has run out; returns whether any deadline is left.

@@ -298,9 +298,7 @@ impl Session {
     /// What follows every message that ran something: the timeout is over; an error is dealt with.
     fn end_message(&mut self, result: Result<()>, text: &str, client: &mut dyn Client) -> Result<()> {
         let core = &self.core;
-        if !core.hot(|hot| hot.statement_timeout).is_zero() {
-            core.instance.disarm(&core.entry);
-        }
+        core.instance.disarm(&core.entry);
         if result.is_err() {
             core.abort();
         }
