@@ -258,6 +258,7 @@ impl Engine {
 
     /// Ends cleanly: the clock may restart right above `newest`, and there is no log to replay.
     pub fn close(&self, newest: Timestamp) -> Result<()> {
+        self.save_dead_range_hints()?;
         let mut batch = self.batch();
         let ceiling = newest.max(self.recovered);
         batch.meta_put(meta::CEILING_KEY, &ceiling.0.to_be_bytes());

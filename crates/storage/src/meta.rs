@@ -6,6 +6,7 @@
 //! 02                       clock ceiling, u64 (a Timestamp)
 //! 03 [counter]             first number of a counter that was never reserved, u64
 //! 04                       retention, horizon, jumps of the clock: layout in `gc/horizon.rs`
+//! 05                       where dead ranges were: layout in `dead_ranges/hints.rs`
 //! 10 [storage id, 4 bytes] sequence: 01, last value i64, is_called u8
 //! 20 [storage id, 4 bytes] pending storage: empty
 //! 21 [storage id, 4 bytes] dropped storage: time of the drop, u64
@@ -38,6 +39,7 @@ pub(crate) const FORMAT_KEY: &[u8] = &[0x01];
 pub(crate) const CEILING_KEY: &[u8] = &[0x02];
 const COUNTER: u8 = 0x03;
 pub(crate) const HISTORY_KEY: &[u8] = &[0x04];
+pub(crate) const DEAD_RANGE_HINTS_KEY: &[u8] = &[0x05];
 const SEQUENCE: u8 = 0x10;
 pub(crate) const PENDING: u8 = 0x20;
 pub(crate) const DROPPED: u8 = 0x21;

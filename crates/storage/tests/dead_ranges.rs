@@ -204,6 +204,39 @@ fn keys_around_a_border() {
     }
 }
 
+/// After a restart the ranges are learned again in the background, before anybody meets them.
+#[test]
+fn known_again_after_a_restart() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = || {
+        let resources = Resources::new(32 << 20, 16 << 20);
+        let engine =
+            Engine::open(directory.path(), &EngineOptions::default(), &resources, &Clock::system()).unwrap();
+        Arc::new(engine)
+    };
+    let mut store = Store { engine: open(), now: 1000, _directory: tempfile::tempdir().unwrap() };
+    store.write(0..10_000, Some(b"x"));
+    store.write(100..9_000, None);
+    assert_eq!(store.all(Direction::Forward, store.now).0.len(), 1100);
+    assert_eq!(store.all(Direction::Forward, store.now).0.len(), 1100);
+    store.engine.close(Timestamp(store.now)).unwrap();
+    store.engine = Arc::new(
+        Engine::open(
+            tempfile::tempdir().unwrap().path(),
+            &EngineOptions::default(),
+            &Resources::new(8 << 20, 4 << 20),
+            &Clock::system(),
+        )
+        .unwrap(),
+    );
+    store.engine = open();
+    assert_eq!(store.engine.dead_ranges().count(7), 0);
+    assert_eq!(store.engine.learn_dead_ranges(Timestamp(store.now), &|| false).unwrap(), 1);
+    let (found, stats) = store.all(Direction::Forward, store.now);
+    assert_eq!(found.len(), 1100);
+    assert!(stats.nexts < 1300, "{stats:?}");
+}
+
 // ---- how it has gone wrong elsewhere -------------------------------------------------------------------
 
 #[test]

@@ -1,7 +1,8 @@
 //! The thread that collects the garbage of one database.
 //!
 //! About once a second it does a round of [`cairn_storage::Engine::collect`]. What it may collect is decided there; here are
-//! the two things that only this floor knows: what is durable (the horizon never passes it), and the commit section.
+//! the two things that only this floor knows: what is durable (the horizon never passes it), and the commit section. Before its first
+//! round it learns the dead ranges again that were known when the database was last open.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,6 +16,8 @@ use crate::pipeline::Pipeline;
 use crate::{Result, StorageId};
 
 const ROUND_INTERVAL: Duration = Duration::from_secs(1);
+/// A crash forgets dead ranges learned since then; they are learned again by those who meet them.
+const ROUNDS_PER_HINTS: u64 = 60;
 
 /// Stops the thread when it is dropped, and waits for it.
 pub(crate) struct Collector {
@@ -58,6 +61,10 @@ impl Drop for Collector {
 impl Shared {
     fn run(&self, pipeline: &Pipeline) {
         let stopping = || self.stopping.load(Ordering::Acquire);
+        if let Err(error) = pipeline.engine.learn_dead_ranges(pipeline.visible(), &stopping) {
+            tracing::warn!(%error, path = %pipeline.engine.path().display(), "learning dead ranges again failed");
+        }
+        let mut rounds = 0u64;
         loop {
             {
                 let mut sleep = self.sleep.lock();
@@ -68,6 +75,12 @@ impl Shared {
                 if stopping() {
                     return;
                 }
+            }
+            rounds += 1;
+            if rounds.is_multiple_of(ROUNDS_PER_HINTS)
+                && let Err(error) = checked(pipeline, pipeline.engine.save_dead_range_hints())
+            {
+                tracing::warn!(%error, path = %pipeline.engine.path().display(), "noting dead ranges failed");
             }
             if let Err(error) = round(pipeline, &stopping) {
                 tracing::warn!(%error, path = %pipeline.engine.path().display(), "collecting garbage failed");

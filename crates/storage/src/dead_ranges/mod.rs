@@ -34,6 +34,7 @@
 //! - Nothing here is needed for right answers: any of it may be forgotten at any time, and a restart
 //!   begins with nothing.
 
+mod hints;
 mod learner;
 mod segments;
 
@@ -435,6 +436,19 @@ impl DeadRanges {
                 self.clear(storage);
             }
         }
+    }
+
+    /// The intervals whose walk would cost most, at least `worth_min` steps each.
+    pub(crate) fn largest(&self, count: usize, worth_min: u32) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let spaces: Vec<Arc<Space>> = self.spaces.read().values().cloned().collect();
+        let mut found = Vec::new();
+        for space in spaces {
+            found.extend(space.state.read().open.worth_at_least(worth_min));
+        }
+        found.sort_by_key(|(worth, ..)| std::cmp::Reverse(*worth));
+        found.truncate(count);
+        found.sort_by(|(_, a, _), (_, b, _)| a.cmp(b));
+        found.into_iter().map(|(_, low, high)| (low, high)).collect()
     }
 
     /// The intervals of a key space that are dead for every read at `up_to` or later: where garbage lies together.

@@ -325,6 +325,12 @@ impl Segments {
         }
     }
 
+    /// Segments worth so much: worth, low, high.
+    pub(crate) fn worth_at_least(&self, worth_min: u32) -> impl Iterator<Item = (u32, Vec<u8>, Vec<u8>)> {
+        let large = self.by_low.iter().filter(move |(_, segment)| segment.worth >= worth_min);
+        large.map(|(low, segment)| (segment.worth, low.to_vec(), segment.high.bytes.clone()))
+    }
+
     /// Every segment whose deletions are no later than `up_to`, in key order: low, high.
     pub(crate) fn up_to(&self, up_to: Timestamp) -> impl Iterator<Item = (&[u8], &[u8])> {
         let old = self.by_low.iter().filter(move |(_, segment)| segment.since <= up_to);
