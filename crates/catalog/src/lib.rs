@@ -12,6 +12,7 @@ pub mod columns;
 mod format_type;
 pub mod model;
 mod objects;
+mod own;
 mod search_path;
 pub mod shared;
 mod store;

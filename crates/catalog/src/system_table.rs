@@ -117,13 +117,17 @@ impl SystemTable {
 
     /// The rows that come with Cairn.
     pub fn builtin_rows(&self) -> &[CatalogRow] {
-        self.rows.get_or_init(|| match self.name.as_ref() {
-            "pg_description" => descriptions(),
-            "pg_extension" => crate::builtin::extension_rows(),
-            "pg_rewrite" => crate::views::rewrite_rows(
-                data_file("pg_rewrite").map_or_else(Vec::new, |text| parse(self, text)),
-            ),
-            name => data_file(name).map_or_else(Vec::new, |text| parse(self, text)),
+        self.rows.get_or_init(|| {
+            let mut rows = match self.name.as_ref() {
+                "pg_description" => descriptions(),
+                "pg_extension" => crate::builtin::extension_rows(),
+                "pg_rewrite" => crate::views::rewrite_rows(
+                    data_file("pg_rewrite").map_or_else(Vec::new, |text| parse(self, text)),
+                ),
+                name => data_file(name).map_or_else(Vec::new, |text| parse(self, text)),
+            };
+            rows.extend(crate::own::rows(self));
+            rows
         })
     }
 

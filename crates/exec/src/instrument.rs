@@ -17,8 +17,7 @@ pub struct NodeCounters {
     pub loops: u64,
     pub removed_by_filter: u64,
     pub removed_by_join_filter: u64,
-    /// What a scan asked of the storage: how often it was started, and the work.
-    pub read_requests: u64,
+    /// What a scan asked of the storage.
     pub reads: ReadCounters,
     /// Sort: bytes held in memory or on disk; hash: likewise.
     pub memory_bytes: u64,
@@ -55,16 +54,6 @@ impl Instrumented {
     }
 }
 
-fn add_reads(total: &mut ReadCounters, before: &ReadCounters, after: &ReadCounters) {
-    total.seeks += after.seeks.saturating_sub(before.seeks);
-    total.nexts += after.nexts.saturating_sub(before.nexts);
-    total.keys_found += after.keys_found.saturating_sub(before.keys_found);
-    total.versions_skipped += after.versions_skipped.saturating_sub(before.versions_skipped);
-    total.tombstones_skipped += after.tombstones_skipped.saturating_sub(before.tombstones_skipped);
-    total.ranges_skipped += after.ranges_skipped.saturating_sub(before.ranges_skipped);
-    total.bytes_read += after.bytes_read.saturating_sub(before.bytes_read);
-}
-
 impl Node for Instrumented {
     fn next(&mut self, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<bool> {
         let timing = frame.instrument.as_ref().is_some_and(|instrument| instrument.timing);
@@ -78,14 +67,13 @@ impl Node for Instrumented {
             if !self.running {
                 self.running = true;
                 counters.loops += 1;
-                counters.read_requests += 1;
                 self.elapsed = Duration::ZERO;
                 counters.startup += spent;
             }
             self.elapsed += spent;
             counters.total += spent;
             if let Some(before) = reads_before {
-                add_reads(&mut counters.reads, &before, &cx.txn.counters());
+                counters.reads.add(&cx.txn.counters().since(&before));
             }
             if matches!(result, Ok(true)) {
                 counters.rows += 1;

@@ -150,6 +150,7 @@ routed! {
 }
 
 routed_sets! {
+    cairn_pins cairn_storage_counters cairn_tables
     aclexplode pg_available_extension_versions pg_available_extensions pg_cursor pg_extension_update_paths
     pg_get_catalog_foreign_keys pg_get_keywords pg_get_publication_tables pg_get_replication_slots
     pg_hba_file_rules pg_listening_channels pg_lock_status pg_options_to_table pg_partition_ancestors

@@ -177,6 +177,7 @@ impl Cursor {
         match self.state {
             State::End => return Ok(false),
             State::Start => {
+                walk.stats.requests += 1;
                 renew_if_needed(&self.engine, &mut self.learner, &mut walk)?;
                 let known = self.learner.as_mut().and_then(|l| l.begin(&self.low, &self.high, self.at));
                 match known {
@@ -250,6 +251,7 @@ impl Cursor {
         match self.state {
             State::End => return Ok(false),
             State::Start => {
+                walk.stats.requests += 1;
                 renew_if_needed(&self.engine, &mut self.learner, &mut walk)?;
                 let known = self.learner.as_mut().and_then(|l| l.begin(&self.low, &self.high, self.at));
                 match known {

@@ -554,6 +554,7 @@ impl PointReader<'_> {
         key::write_stored(&mut target, key, at);
         iterator.seek(&target);
         iterator.target = target;
+        stats.requests += 1;
         stats.seeks += 1;
         let Some((stored, stored_value)) = iterator.item() else {
             iterator.status()?;

@@ -15,12 +15,14 @@
 //!
 //! The rule a reader must not break: **one storage id, no key a prefix of another** (see [`key`]).
 
+mod census;
 pub mod clock;
 mod cursor;
 pub mod dead_ranges;
 mod engine;
 mod error;
 pub mod gc;
+mod hidden;
 mod iterator;
 pub mod key;
 pub mod meta;
@@ -31,6 +33,7 @@ mod sync;
 pub mod timestamp;
 pub mod value;
 
+pub use census::Census;
 pub use clock::{Clock, SystemTime, TimeSource};
 pub use cursor::{Cursor, Direction};
 pub use dead_ranges::DeadRanges;

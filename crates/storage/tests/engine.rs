@@ -151,6 +151,50 @@ fn many_versions_of_a_row_cost_what_a_few_do() {
     }
 }
 
+/// RocksDB's own delete marks are counted; steps over what is there are not called hidden.
+#[test]
+fn hidden_steps_are_counted() {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = Arc::new(open(directory.path(), &Clock::system()).unwrap());
+    for name in 0..100 {
+        put(&engine, &row(1, name), 1, b"row");
+        put(&engine, &row(2, name), 1, b"row");
+    }
+    drop(engine);
+    {
+        let rocks = rocksdb::Options::default();
+        let db = rocksdb::DB::open_cf(&rocks, directory.path(), ["default", "meta"]).unwrap();
+        let mut stored = Vec::new();
+        for name in 10..90 {
+            key::write_stored(&mut stored, &row(1, name), Timestamp(1));
+            db.delete(&stored).unwrap();
+        }
+        db.flush().unwrap();
+    }
+    let engine = Arc::new(open(directory.path(), &Clock::system()).unwrap());
+    let scan = |storage, direction| {
+        ReadStats::default().add_hidden();
+        let (low, high) = key::storage_range(storage);
+        let mut cursor = Cursor::open(engine.clone(), &low, &high, direction, Timestamp(5)).unwrap();
+        let mut rows = 0;
+        while cursor.advance().unwrap() {
+            rows += 1;
+        }
+        let mut stats = cursor.take_stats();
+        stats.add_hidden();
+        (rows, stats)
+    };
+    for direction in [Direction::Forward, Direction::Backward] {
+        let (rows, stats) = scan(2, direction);
+        assert_eq!((rows, stats.hidden_deletes), (100, 0), "{direction:?}");
+        assert!(stats.hidden_keys() <= 2, "{direction:?} {stats:?}");
+        let (rows, stats) = scan(1, direction);
+        assert_eq!((rows, stats.hidden_deletes), (20, 80), "{direction:?}");
+        // Forward the values under the marks; backward the marks are passed once more.
+        assert!(matches!(stats.hidden_keys(), 80..=162), "{direction:?} {stats:?}");
+    }
+}
+
 #[test]
 fn checkpoint_is_a_store_of_its_own() {
     let directory = tempfile::tempdir().unwrap();

@@ -13,7 +13,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use cairn_storage::{Collected, PinInfo, Retention, StorageId, Timestamp};
+pub use cairn_storage::{Census, Collected, PinInfo, PinKind, Retention, StorageId, Timestamp};
+
+pub use crate::totals::ReadTotals;
 
 use crate::locks::LockInfo;
 use crate::{Error, Interrupt};
@@ -156,6 +158,8 @@ pub trait Cursor: Send {
 /// Work done by reads since the transaction began (`explain (analyze, dist, debug)`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadCounters {
+    /// Point reads, and ranges that a cursor began on.
+    pub requests: u64,
     pub seeks: u64,
     pub nexts: u64,
     pub keys_found: u64,
@@ -165,6 +169,51 @@ pub struct ReadCounters {
     /// Jumps over dead ranges.
     pub ranges_skipped: u64,
     pub bytes_read: u64,
+    /// Delete marks of RocksDB's own that its iterators stepped over.
+    pub hidden_deletes: u64,
+    /// Entries that RocksDB's iterators passed; those beyond `nexts` are hidden ones ([`ReadCounters::hidden_keys`]).
+    pub internal_keys: u64,
+}
+
+impl ReadCounters {
+    /// Entries that RocksDB's iterators stepped over without showing them.
+    pub fn hidden_keys(&self) -> u64 {
+        self.internal_keys.saturating_sub(self.nexts)
+    }
+
+    /// Everything that an iterator had to do, hidden steps included.
+    pub fn work(&self) -> u64 {
+        self.seeks + self.nexts + self.hidden_deletes + self.hidden_keys()
+    }
+
+    /// What was counted since `before`.
+    pub fn since(&self, before: &ReadCounters) -> ReadCounters {
+        ReadCounters {
+            requests: self.requests.saturating_sub(before.requests),
+            seeks: self.seeks.saturating_sub(before.seeks),
+            nexts: self.nexts.saturating_sub(before.nexts),
+            keys_found: self.keys_found.saturating_sub(before.keys_found),
+            versions_skipped: self.versions_skipped.saturating_sub(before.versions_skipped),
+            tombstones_skipped: self.tombstones_skipped.saturating_sub(before.tombstones_skipped),
+            ranges_skipped: self.ranges_skipped.saturating_sub(before.ranges_skipped),
+            bytes_read: self.bytes_read.saturating_sub(before.bytes_read),
+            hidden_deletes: self.hidden_deletes.saturating_sub(before.hidden_deletes),
+            internal_keys: self.internal_keys.saturating_sub(before.internal_keys),
+        }
+    }
+
+    pub fn add(&mut self, other: &ReadCounters) {
+        self.requests += other.requests;
+        self.seeks += other.seeks;
+        self.nexts += other.nexts;
+        self.keys_found += other.keys_found;
+        self.versions_skipped += other.versions_skipped;
+        self.tombstones_skipped += other.tombstones_skipped;
+        self.ranges_skipped += other.ranges_skipped;
+        self.bytes_read += other.bytes_read;
+        self.hidden_deletes += other.hidden_deletes;
+        self.internal_keys += other.internal_keys;
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -242,7 +291,9 @@ pub trait Transaction: Send + Sync {
 
     /// Whether it has written anything.
     fn has_writes(&self) -> bool;
+    /// What reads have cost so far. Cursors report now and then and when they end; while reads are watched, at each row.
     fn counters(&self) -> ReadCounters;
+    fn watch_reads(&self, _watched: bool) {}
     /// Waits until everything that this transaction has read so far is durable; before a reply is sent.
     fn wait_settled(&self) -> Result<()>;
     /// Commits; the commit time, or `None` if nothing was written. Locks are released before the fsync.
@@ -320,6 +371,16 @@ pub trait Store: Send + Sync {
     /// Key spaces with a retention of their own ([`Transaction::set_retention`]).
     fn storage_retentions(&self) -> std::collections::HashMap<StorageId, Retention>;
     fn history(&self, storage: StorageId) -> HistoryInfo;
+    /// Reads of all ended transactions since the database was opened.
+    fn read_totals(&self) -> ReadTotals;
+    /// Versions of a key space, counted or estimated.
+    fn census(&self, storage: StorageId) -> Result<Census>;
+    /// Number of dead ranges that scans of a key space may jump over.
+    fn dead_ranges(&self, storage: StorageId) -> u64;
+    /// Bytes of the database's write-ahead logs.
+    fn wal_bytes(&self) -> Result<u64>;
+    /// The past times that somebody reads at.
+    fn pins(&self) -> Vec<PinInfo>;
     /// The clock, for `cairn.read_time` and display.
     fn now(&self) -> Timestamp;
     /// Microseconds since 1970 of a timestamp.

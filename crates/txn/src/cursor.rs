@@ -150,8 +150,8 @@ impl MergeCursor {
         };
         let advanced = store.advance();
         let seen = store.stats().newest_seen;
-        if seen > self.reported {
-            self.reported = seen;
+        if seen > self.reported || self.core.watched() {
+            self.reported = self.reported.max(seen);
             self.report();
         }
         self.store_side = if advanced? { Side::Waiting } else { Side::End };

@@ -16,10 +16,11 @@ use crate::pipeline::Pipeline;
 use crate::recent::RecentWrites;
 use crate::sequences::Sequences;
 use crate::serializable::CommitLog;
+use crate::totals::{ReadTotals, Totals};
 use crate::transaction::Txn;
 use crate::{
-    BeginOptions, Error, HistoryInfo, LockTag, Result, Retention, SequenceOptions, SequenceState,
-    SessionHandle, SpaceUsage, StorageId, Store, TableLockMode, Timestamp, Transaction,
+    BeginOptions, Census, Error, HistoryInfo, LockTag, PinInfo, Result, Retention, SequenceOptions,
+    SequenceState, SessionHandle, SpaceUsage, StorageId, Store, TableLockMode, Timestamp, Transaction,
 };
 
 /// What all transactions of a database share. It closes the directory when the last of them, and the
@@ -33,6 +34,7 @@ pub(crate) struct Inner {
     pub(crate) storage_ids: IdAllocator,
     oids: IdAllocator,
     pub(crate) next_transaction: AtomicU64,
+    pub(crate) totals: Totals,
     sync_thread: Option<JoinHandle<()>>,
     collector: Option<Collector>,
 }
@@ -84,6 +86,7 @@ impl Database {
                 storage_ids,
                 oids,
                 next_transaction: AtomicU64::new(1),
+                totals: Totals::default(),
                 sync_thread: Some(sync_thread),
                 collector,
             }),
@@ -227,6 +230,26 @@ impl Store for Database {
             oldest_pin: engine.pins().oldest_pin(),
             collected: engine.collected(),
         }
+    }
+
+    fn read_totals(&self) -> ReadTotals {
+        self.inner.totals.sum()
+    }
+
+    fn census(&self, storage: StorageId) -> Result<Census> {
+        Ok(self.inner.pipeline.engine.census(storage)?)
+    }
+
+    fn dead_ranges(&self, storage: StorageId) -> u64 {
+        self.inner.pipeline.engine.dead_ranges().count(storage)
+    }
+
+    fn wal_bytes(&self) -> Result<u64> {
+        Ok(self.inner.pipeline.engine.wal_bytes()?)
+    }
+
+    fn pins(&self) -> Vec<PinInfo> {
+        self.inner.pipeline.engine.pins().pins()
     }
 
     fn now(&self) -> Timestamp {

@@ -21,6 +21,7 @@ mod recent;
 mod sequences;
 mod serializable;
 mod snapshots;
+mod totals;
 mod transaction;
 mod write_set;
 

@@ -94,6 +94,8 @@ pub(crate) struct Core {
     stats: Mutex<ReadStats>,
     /// The time that the transaction was asked to read at.
     past: Option<PastPin>,
+    /// Cursors report at each row.
+    watched: AtomicBool,
 }
 
 impl Core {
@@ -113,8 +115,15 @@ impl Core {
         self.touched.load(Ordering::Acquire)
     }
 
+    /// On the thread that has read.
     pub(crate) fn add_stats(&self, stats: &ReadStats) {
-        self.stats.lock().add(stats);
+        let mut sum = self.stats.lock();
+        sum.add(stats);
+        sum.add_hidden();
+    }
+
+    pub(crate) fn watched(&self) -> bool {
+        self.watched.load(Ordering::Relaxed)
     }
 
     /// [`Error::HistoryGone`] where the transaction's read time lies before what is kept of the key's storage.
@@ -140,6 +149,28 @@ impl Core {
                 }
             },
         }
+    }
+}
+
+impl Drop for Core {
+    /// The transaction and its cursors are gone.
+    fn drop(&mut self) {
+        self.database.totals.add(&counters(self.stats.get_mut()));
+    }
+}
+
+fn counters(stats: &ReadStats) -> ReadCounters {
+    ReadCounters {
+        requests: stats.requests,
+        seeks: stats.seeks,
+        nexts: stats.nexts,
+        keys_found: stats.keys_found,
+        versions_skipped: stats.versions_skipped,
+        tombstones_skipped: stats.tombstones_skipped,
+        ranges_skipped: stats.ranges_skipped,
+        bytes_read: stats.bytes_read,
+        hidden_deletes: stats.hidden_deletes,
+        internal_keys: stats.internal_keys,
     }
 }
 
@@ -176,6 +207,7 @@ impl Txn {
                 reads: (options.isolation == Isolation::Serializable && !read_only).then(Mutex::default),
                 stats: Mutex::default(),
                 past,
+                watched: AtomicBool::new(false),
             }),
             owner,
             isolation: options.isolation,
@@ -590,16 +622,11 @@ impl Transaction for Txn {
     }
 
     fn counters(&self) -> ReadCounters {
-        let stats = *self.core.stats.lock();
-        ReadCounters {
-            seeks: stats.seeks,
-            nexts: stats.nexts,
-            keys_found: stats.keys_found,
-            versions_skipped: stats.versions_skipped,
-            tombstones_skipped: stats.tombstones_skipped,
-            ranges_skipped: stats.ranges_skipped,
-            bytes_read: stats.bytes_read,
-        }
+        counters(&self.core.stats.lock())
+    }
+
+    fn watch_reads(&self, watched: bool) {
+        self.core.watched.store(watched, Ordering::Relaxed);
     }
 
     fn wait_settled(&self) -> Result<()> {

@@ -45,7 +45,7 @@ pub mod collations {
 /// Namespace oids (pg_namespace).
 pub mod namespaces {
     use super::Oid;
-    oids! { PG_CATALOG = 11; PG_TOAST = 99; PUBLIC = 2200; INFORMATION_SCHEMA = 13207; }
+    oids! { PG_CATALOG = 11; PG_TOAST = 99; PUBLIC = 2200; INFORMATION_SCHEMA = 13207; CAIRN = 15000; }
 }
 
 /// Language oids (pg_language).

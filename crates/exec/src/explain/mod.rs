@@ -144,10 +144,12 @@ pub fn explain(
     let begin = Instant::now();
     let mut execution = None;
     if options.analyze {
+        cx.txn.watch_reads(true);
         let watch = if options.timing { Watch::Timing } else { Watch::Counts };
         let mut run = Execution::start(Arc::clone(plan), params, snapshot, watch);
-        while run.next_row(cx)?.is_some() {}
-        run.finish(cx)?;
+        let done = run_to_end(&mut run, cx);
+        cx.txn.watch_reads(false);
+        done?;
         execution = Some(run);
     }
     let measured = Measured {
@@ -164,6 +166,11 @@ pub fn explain(
     })
 }
 
+fn run_to_end(run: &mut Execution, cx: &ExecContext<'_>) -> Result<()> {
+    while run.next_row(cx)?.is_some() {}
+    run.finish(cx)
+}
+
 /// The storage's counters under the seeds' names.
 fn metrics(counters: &NodeCounters) -> Vec<(&'static str, f64)> {
     let reads = &counters.reads;
@@ -176,6 +183,8 @@ fn metrics(counters: &NodeCounters) -> Vec<(&'static str, f64)> {
         ("cairn_versions_skipped", reads.versions_skipped as f64),
         ("cairn_tombstones_skipped", reads.tombstones_skipped as f64),
         ("cairn_ranges_skipped", reads.ranges_skipped as f64),
+        ("rocksdb_internal_delete_skipped", reads.hidden_deletes as f64),
+        ("rocksdb_internal_key_skipped", reads.hidden_keys() as f64),
     ]
 }
 

@@ -89,7 +89,7 @@ fn node(shown: &Shown<'_>, options: &ExplainOptions, measured: &Measured<'_>) ->
             add("Rows Removed by Join Filter", Value::Raw(format!("{rows:.0}")));
         }
         if options.dist && reads_storage(properties) {
-            add("Storage Table Read Requests", Value::Raw(counters.read_requests.to_string()));
+            add("Storage Table Read Requests", Value::Raw(counters.reads.requests.to_string()));
             if options.timing {
                 let time = counters.total.as_secs_f64() * 1e3;
                 add("Storage Table Read Execution Time", Value::Raw(format!("{time:.3}")));

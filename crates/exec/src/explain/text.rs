@@ -110,7 +110,7 @@ fn node(
             property(format!("Rows Removed by Join Filter: {rows:.0}"));
         }
         if options.dist && reads_storage(properties) {
-            property(format!("Storage Table Read Requests: {}", counters.read_requests));
+            property(format!("Storage Table Read Requests: {}", counters.reads.requests));
             if options.timing {
                 property(format!(
                     "Storage Table Read Execution Time: {:.3} ms",

@@ -153,7 +153,10 @@ pub fn check_not_system_schema(cx: &DdlContext<'_>, namespace: Oid) -> Result<()
 
 /// Users create nothing in the system's schemas, and elsewhere with the privilege CREATE.
 pub fn check_creatable(cx: &DdlContext<'_>, namespace: Oid, what: &str) -> Result<()> {
-    if matches!(namespace, namespaces::PG_CATALOG | namespaces::PG_TOAST | namespaces::INFORMATION_SCHEMA) {
+    if matches!(
+        namespace,
+        namespaces::PG_CATALOG | namespaces::PG_TOAST | namespaces::INFORMATION_SCHEMA | namespaces::CAIRN
+    ) {
         return Err(err!(
             INSUFFICIENT_PRIVILEGE,
             "permission denied for {what} {}",

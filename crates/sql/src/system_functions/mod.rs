@@ -23,6 +23,7 @@ mod sequences;
 mod settings;
 mod sizes;
 mod statistics;
+mod storage;
 mod visibility;
 
 use std::cell::RefCell;
@@ -168,6 +169,7 @@ pub fn call(
         activity::call,
         settings::call,
         statistics::call,
+        storage::call,
     ];
     for family in FAMILIES {
         if let Some(value) = family(&system, &Arguments(args))? {

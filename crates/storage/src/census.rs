@@ -1,0 +1,213 @@
+//! How many versions a key space has, and how many of them are garbage: for people who look.
+//!
+//! A small key space, or one that is all in memory, is counted. Of a large one some stretches are counted, spread over its
+//! keys and files, and the result is scaled up to the number of entries that RocksDB keeps for each file. Nothing depends on
+//! the answer.
+
+use rocksdb::{DBRawIterator, Range, ReadOptions, properties};
+
+use crate::{Engine, Error, Result, StorageId, key, value};
+
+/// Versions of a key space.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Census {
+    pub versions: u64,
+    pub tombstones: u64,
+    /// Keys whose newest version is a value.
+    pub live: u64,
+    /// Scaled up from a sample.
+    pub estimated: bool,
+}
+
+/// A key space with no more versions than this is counted: some 10 ms.
+const COUNTED_MAX: u64 = 50_000;
+/// The same for one that is in memory only, about which RocksDB knows nothing.
+const COUNTED_IN_MEMORY_MAX: u64 = 2_000_000;
+/// Otherwise so many stretches of so many keys: places with many versions of a key count for what they are.
+const SAMPLES: usize = 12;
+const SAMPLE_KEYS: u64 = 2_000;
+/// But no more than so many versions each.
+const SAMPLE_VERSIONS_MAX: u64 = 20_000;
+
+impl Engine {
+    /// Counts or estimates the versions of a key space.
+    pub fn census(&self, storage: StorageId) -> Result<Census> {
+        let (low, high) = key::storage_range(storage);
+        let mut options = ReadOptions::default();
+        options.set_total_order_seek(true);
+        options.fill_cache(false);
+        let mut iterator = self.db.raw_iterator_opt(options);
+        let mut census = Census::default();
+        let in_files =
+            self.db.get_approximate_sizes(&[Range::new(&low, &high)]).first().copied().unwrap_or(0);
+        let counted = if in_files == 0 { COUNTED_IN_MEMORY_MAX } else { COUNTED_MAX };
+        iterator.seek(&low);
+        if count(&mut iterator, &high, counted, counted, &mut census)? {
+            return Ok(census);
+        }
+        // The stretches alone: the beginning is no better than any other place.
+        let mut census = Census::default();
+        let files = self.db.live_files()?;
+        let mut starts = Vec::new();
+        let (mut bytes, mut entries, mut all_bytes) = (0u64, 0u64, 0u64);
+        for file in &files {
+            let (Some(start), Some(end)) = (&file.start_key, &file.end_key) else { continue };
+            if file.column_family_name != rocksdb::DEFAULT_COLUMN_FAMILY_NAME {
+                continue;
+            }
+            all_bytes += file.size as u64;
+            if start[..] < high[..] && end[..] >= low[..] {
+                bytes += file.size as u64;
+                entries += file.num_entries;
+                if start[..] > low[..] {
+                    starts.push(start.clone());
+                }
+            }
+        }
+        let mut total = (entries as f64 * in_files as f64 / bytes.max(1) as f64) as u64;
+        let memtable = self.memtable_entries()?;
+        // What is in memory is taken to be spread as the files are.
+        total += match all_bytes {
+            0 => memtable,
+            all => (memtable as f64 * in_files as f64 / all as f64) as u64,
+        };
+        starts.sort_unstable();
+        let step = starts.len().div_ceil(SAMPLES).max(1);
+        let mut starts: Vec<_> = starts.into_iter().step_by(step).collect();
+        iterator.seek(&low);
+        let first = iterator.key().map(<[u8]>::to_vec).unwrap_or_default();
+        iterator.seek_for_prev(&high);
+        if let Some(last) = iterator.key() {
+            starts.extend((0..SAMPLES).map(|sample| between(&first, last, sample as f64 / SAMPLES as f64)));
+        }
+        for start in starts {
+            iterator.seek(&start);
+            count(&mut iterator, &high, SAMPLE_KEYS, SAMPLE_VERSIONS_MAX, &mut census)?;
+        }
+        let scale = (total as f64 / census.versions.max(1) as f64).max(1.0);
+        let scaled = |counted: u64| (counted as f64 * scale).round() as u64;
+        Ok(Census {
+            versions: scaled(census.versions),
+            tombstones: scaled(census.tombstones),
+            live: scaled(census.live),
+            estimated: true,
+        })
+    }
+
+    fn memtable_entries(&self) -> Result<u64> {
+        let mut entries = 0;
+        for property in [properties::NUM_ENTRIES_ACTIVE_MEM_TABLE, properties::NUM_ENTRIES_IMM_MEM_TABLES] {
+            entries += self.db.property_int_value(property)?.unwrap_or(0);
+        }
+        Ok(entries)
+    }
+
+    /// Bytes of the write-ahead logs that are still needed, or not removed yet.
+    pub fn wal_bytes(&self) -> Result<u64> {
+        let failed = |source| Error::File { path: self.path().to_owned(), source };
+        let mut bytes = 0;
+        for entry in std::fs::read_dir(self.path()).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            // Files go away meanwhile.
+            if entry.path().extension().is_some_and(|extension| extension == "log")
+                && let Ok(metadata) = entry.metadata()
+            {
+                bytes += metadata.len();
+            }
+        }
+        Ok(bytes)
+    }
+}
+
+/// A key that lies `part` of the way from one to another, as far as the eight bytes tell in which they first differ.
+fn between(first: &[u8], last: &[u8], part: f64) -> Vec<u8> {
+    let same = first.iter().zip(last).take_while(|(a, b)| a == b).count();
+    let number = |key: &[u8]| {
+        let mut bytes = [0; 8];
+        for (byte, from) in bytes.iter_mut().zip(key.get(same..).unwrap_or_default()) {
+            *byte = *from;
+        }
+        u64::from_be_bytes(bytes)
+    };
+    let (from, to) = (number(first), number(last));
+    let there = from + (to.saturating_sub(from) as f64 * part) as u64;
+    [first.get(..same).unwrap_or_default(), &there.to_be_bytes()].concat()
+}
+
+/// Counts up to `keys` keys and `versions` versions below `high`; whether it came to the end.
+fn count(
+    iterator: &mut DBRawIterator<'_>,
+    high: &[u8],
+    mut keys: u64,
+    versions: u64,
+    census: &mut Census,
+) -> Result<bool> {
+    let mut row = Vec::new();
+    for _ in 0..versions {
+        let Some((stored, payload)) = iterator.item() else {
+            iterator.status()?;
+            return Ok(true);
+        };
+        if stored >= high {
+            return Ok(true);
+        }
+        let (key, _) = key::split_stored(stored)?;
+        let is_value = value::split_stored(payload)?.is_some();
+        if row != key {
+            if keys == 0 {
+                return Ok(false);
+            }
+            keys -= 1;
+            row.clear();
+            row.extend_from_slice(key);
+            census.live += u64::from(is_value);
+        }
+        census.versions += 1;
+        census.tombstones += u64::from(!is_value);
+        iterator.next();
+    }
+    Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Clock, EngineOptions, Resources, Timestamp};
+
+    fn near(found: u64, expected: u64) -> bool {
+        found.abs_diff(expected) <= expected / 5
+    }
+
+    #[test]
+    fn garbage_is_counted_or_estimated() {
+        let directory = tempfile::tempdir().unwrap();
+        let resources = Resources::new(8 << 20, 64 << 20);
+        let engine =
+            Engine::open(directory.path(), &EngineOptions::default(), &resources, &Clock::system()).unwrap();
+        const ROWS: u32 = 120_000;
+        let write = |storage: u32, time: u64, rows: std::ops::Range<u32>, value: Option<&[u8]>| {
+            let mut batch = engine.batch();
+            for row in rows {
+                batch.version(&[storage.to_be_bytes(), row.to_be_bytes()].concat(), Timestamp(time), value);
+            }
+            engine.write_at(batch, Timestamp(time)).unwrap();
+        };
+        // The first half is deleted, the last quarter was updated.
+        for storage in [1, 2] {
+            write(storage, 1, 0..ROWS, Some(b"a value"));
+            write(storage, 2, 0..ROWS / 2, None);
+            write(storage, 3, ROWS / 4 * 3..ROWS, Some(b"another"));
+        }
+        write(3, 1, 0..10, Some(b"x"));
+        let rows = u64::from(ROWS);
+        let exact = Census { versions: rows / 4 * 7, tombstones: rows / 2, live: rows / 2, estimated: false };
+        assert_eq!(engine.census(1).unwrap(), exact);
+        assert!(engine.wal_bytes().unwrap() > 0);
+        engine.flush().unwrap();
+        let found = engine.census(2).unwrap();
+        assert!(found.estimated && near(found.versions, exact.versions), "{found:?}");
+        assert!(near(found.tombstones, exact.tombstones) && near(found.live, exact.live), "{found:?}");
+        assert_eq!(engine.census(3).unwrap(), Census { versions: 10, live: 10, ..Census::default() });
+        assert_eq!(engine.census(4).unwrap(), Census::default());
+    }
+}
