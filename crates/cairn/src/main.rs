@@ -51,6 +51,9 @@ struct ServeArguments {
     /// Most clients at a time; more are told 53300
     #[arg(long, value_name = "N", default_value_t = 4000)]
     max_connections: usize,
+    /// How long deleted and overwritten rows stay readable in the past (cairn.retention): 15min, 1h, 0, -1 for ever
+    #[arg(long, value_name = "TIME", default_value = "15min", allow_hyphen_values = true)]
+    retention: String,
     /// Print the address as JSON, one line, once clients can connect
     #[arg(long)]
     json: bool,

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cairn::Database;
+use cairn::{Database, EngineOptions};
 use cairn_server::{Options, Server};
 use cairn_sql::InstanceBackend;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -25,8 +25,8 @@ pub struct Serving {
 }
 
 impl Serving {
-    pub fn start(options: Options, directory: &Path) -> Result<Self, String> {
-        let database = Database::open(directory).map_err(|error| describe(directory, &error))?;
+    pub fn start(options: Options, directory: &Path, engine: EngineOptions) -> Result<Self, String> {
+        let database = Database::open_with(directory, engine).map_err(|error| describe(directory, &error))?;
         let instance = database.instance();
         instance.set_fact("max_connections", options.connections_max.to_string());
         instance.set_fact("ssl", if options.tls.is_some() { "on" } else { "off" });
@@ -75,7 +75,10 @@ pub fn run(arguments: &ServeArguments) -> Result<ExitCode, String> {
     // Before the directory is opened, so that Ctrl-C at any time ends in order.
     let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])
         .map_err(|error| format!("could not watch for signals: {error}"))?;
-    let serving = Serving::start(options, &arguments.data_dir)?;
+    let retention = cairn::retention(&arguments.retention)
+        .map_err(|error| format!("--retention: {}", error.report().message))?;
+    let engine = EngineOptions { retention, ..EngineOptions::default() };
+    let serving = Serving::start(options, &arguments.data_dir, engine)?;
     announce(serving.address(), arguments).map_err(|error| format!("could not write to stdout: {error}"))?;
     if let Some(signal) = signals.forever().next() {
         tracing::info!(signal, "stopping");

@@ -58,14 +58,28 @@ pub fn txn_error(error: TxnError) -> Error {
         TxnError::NoBulkLoad(storage) => {
             Error::internal(format!("storage {storage} does not accept a bulk load"))
         }
-        TxnError::HistoryGone { requested, oldest } => err!(SNAPSHOT_TOO_OLD, "snapshot too old")
-            .detail(format!("Time {requested:?} is not readable; history begins at {oldest:?}.")),
+        TxnError::HistoryGone { requested, oldest } => err!(
+            SNAPSHOT_TOO_OLD,
+            "cairn.read_time \"{}\" is older than the history that is kept (since {})",
+            time_text(requested),
+            time_text(oldest)
+        )
+        .hint("cairn.retention is the time for which history is kept, of the database or of a table."),
         TxnError::DatabaseExists(name) => err!(DUPLICATE_DATABASE, "database \"{name}\" already exists"),
         TxnError::NoSuchDatabase(name) => err!(INVALID_CATALOG_NAME, "database \"{name}\" does not exist"),
         TxnError::DatabaseInUse(name) => {
             err!(OBJECT_IN_USE, "database \"{name}\" is being accessed by other users")
         }
     }
+}
+
+/// A time in UTC, as clients write one.
+fn time_text(time: cairn_txn::Timestamp) -> String {
+    const MICROS_1970_TO_2000: i64 = 946_684_800_000_000;
+    let mut text = String::new();
+    let micros = time.micros().saturating_sub(MICROS_1970_TO_2000);
+    cairn_types::datetime::format_timestamptz(micros, &cairn_types::FormatSettings::default(), &mut text);
+    text
 }
 
 fn storage_error(error: StorageError) -> Error {

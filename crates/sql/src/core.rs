@@ -161,6 +161,8 @@ impl Core {
         for (name, value) in instance.facts() {
             settings.set_fact(name, &value);
         }
+        let retention = settings::retention_text(database.store.retention());
+        settings.set_fact(settings::RETENTION, &retention);
         let formats = Formats::new(settings.format().clone());
         let seed = clock::now_us() as u64 ^ u64::from(entry.secret.unsigned_abs()) << 32;
         Rc::new_cyclic(|me| Core {
@@ -471,9 +473,11 @@ impl Core {
         let mut path = SearchPath::new(&catalog, &names, &user.name, temporary);
         if !superuser {
             let rights = crate::rights::Rights { roles: self.roles(), catalog: Arc::clone(&catalog) };
-            let closed = catalog.system_rows(pg_namespace::TABLE).into_iter().map(|row| row.oid(pg_namespace::OID));
+            let closed =
+                catalog.system_rows(pg_namespace::TABLE).into_iter().map(|row| row.oid(pg_namespace::OID));
             let closed = closed.filter(|oid| {
-                Some(*oid) != temporary && rights.privileges(user.oid, ObjectKind::Schema, *oid).0 & acl::USAGE == 0
+                Some(*oid) != temporary
+                    && rights.privileges(user.oid, ObjectKind::Schema, *oid).0 & acl::USAGE == 0
             });
             path = path.without(closed.collect());
         }

@@ -8,7 +8,10 @@ use std::time::{Duration, Instant};
 
 use cairn_catalog::columns::pg_authid;
 use cairn_catalog::{CatalogCache, CatalogRow, ClusterCatalog, RowExt, SharedCatalogs};
-use cairn_txn::{CancelReason, Cluster, DatabaseInfo, Interrupt, Origin, SessionHandle, Store};
+use cairn_txn::{
+    CancelReason, Clock, Cluster, DatabaseInfo, EngineOptions, Interrupt, Origin, Resources, SessionHandle,
+    Store,
+};
 use cairn_types::{Datum, Oid, Result, err, oid};
 use parking_lot::{Condvar, Mutex};
 
@@ -87,7 +90,13 @@ impl SessionEntry {
 impl Instance {
     /// Opens or creates a data directory; the database `postgres` and the role `postgres` are there afterwards.
     pub fn open(directory: &Path) -> Result<Arc<Self>> {
-        Cluster::open(directory).and_then(Self::with_cluster).map_err(cairn_exec::txn_error)
+        Self::open_with(directory, EngineOptions::default())
+    }
+
+    /// [`Instance::open`] with other settings of the stores below.
+    pub fn open_with(directory: &Path, options: EngineOptions) -> Result<Arc<Self>> {
+        let cluster = Cluster::open_with(directory, options, Resources::for_this_machine(), Clock::system());
+        cluster.and_then(Self::with_cluster).map_err(cairn_exec::txn_error)
     }
 
     pub fn with_cluster(cluster: Cluster) -> cairn_txn::Result<Arc<Self>> {
@@ -313,7 +322,10 @@ impl InstanceBackend {
         match self.0.shared.role(user) {
             Some(row) => Ok(Some(row)),
             None if local && !self.0.shared.is_administered() => {
-                tracing::info!(user, "no such role: the session acts for postgres, as no role and no password was ever set");
+                tracing::info!(
+                    user,
+                    "no such role: the session acts for postgres, as no role and no password was ever set"
+                );
                 Ok(None)
             }
             None => Err(err!(INVALID_AUTHORIZATION_SPECIFICATION, "role \"{user}\" does not exist")),

@@ -36,6 +36,7 @@ pub mod values;
 mod variables;
 
 pub use crate::core::{Core, User};
+pub use cairn_txn::EngineOptions;
 pub use client::*;
 pub use instance::{Activity, Instance, InstanceBackend, OpenDatabase, SessionEntry};
 pub use session::{PreparedStatement, Session};

@@ -1,14 +1,16 @@
 //! VACUUM, ANALYZE, CLUSTER, REINDEX, SET CONSTRAINTS.
 //!
-//! There is nothing to vacuum, nothing to cluster and no index that could need to be built again: the commands check what they
-//! are given as PostgreSQL does, and are done. ANALYZE counts rows for the planner.
+//! VACUUM does at once, for its tables, what the collector does by and by: it removes what nobody can see any more, as far as
+//! cairn.retention and open snapshots allow; FULL rewrites the table's files as well. There is nothing to cluster and no
+//! index that could need to be built again: those commands check what they are given as PostgreSQL does, and are done.
+//! ANALYZE counts rows for the planner.
 
 use cairn_analyze::Parameters;
 use cairn_catalog::acl::ObjectKind;
 use cairn_catalog::columns::pg_class;
 use cairn_catalog::{CatalogWriter, Constraint, Relation, RelationKind, RowExt};
 use cairn_exec::TxnResultExt;
-use cairn_txn::{LockScope, LockTag, TableLockMode, WaitPolicy};
+use cairn_txn::{LockScope, LockTag, StorageId, TableLockMode, WaitPolicy};
 use cairn_types::oid::{FIRST_USER_OID, catalogs};
 use cairn_types::{Datum, Env, Error, Oid, Result, err};
 use pg_query::protobuf::{self, node::Node as NodeEnum};
@@ -84,6 +86,7 @@ pub fn vacuum(invocation: &Invocation<'_>, statement: &protobuf::VacuumStmt) -> 
     let is_vacuum = statement.is_vacuumcmd;
     let command = if is_vacuum { "VACUUM" } else { "ANALYZE" };
     let mut analyze = !is_vacuum;
+    let mut full = false;
     for option in &statement.options {
         let Some(NodeEnum::DefElem(element)) = &option.node else { continue };
         let known = if is_vacuum { VACUUM_OPTIONS } else { ANALYZE_OPTIONS };
@@ -91,8 +94,10 @@ pub fn vacuum(invocation: &Invocation<'_>, statement: &protobuf::VacuumStmt) -> 
             return Err(err!(SYNTAX_ERROR, "unrecognized {command} option \"{}\"", element.defname)
                 .at(element.location));
         }
-        if element.defname == "analyze" {
-            analyze = boolean_option(element);
+        match &*element.defname {
+            "analyze" => analyze = boolean_option(element),
+            "full" => full = boolean_option(element),
+            _ => {}
         }
     }
     if is_vacuum {
@@ -140,7 +145,8 @@ pub fn vacuum(invocation: &Invocation<'_>, statement: &protobuf::VacuumStmt) -> 
     let rights = core.rights()?;
     let all = rights.is_owner(core.user_oid(), ObjectKind::Database, owner);
     tables.retain(|table| {
-        let fine = (all && table.oid >= FIRST_USER_OID) || rights.is_owner(core.user_oid(), ObjectKind::Table, table.oid);
+        let fine = (all && table.oid >= FIRST_USER_OID)
+            || rights.is_owner(core.user_oid(), ObjectKind::Table, table.oid);
         if !fine && !statement.rels.is_empty() {
             let verb = if is_vacuum { "vacuum" } else { "analyze" };
             let who = if table.oid < FIRST_USER_OID { "superuser" } else { "table or database owner" };
@@ -149,6 +155,16 @@ pub fn vacuum(invocation: &Invocation<'_>, statement: &protobuf::VacuumStmt) -> 
         }
         fine
     });
+    if is_vacuum {
+        let storages: Vec<StorageId> = tables
+            .iter()
+            .flat_map(|table| table.indexes.iter().map(|index| index.storage).chain([table.storage]))
+            .filter(|storage| *storage != 0)
+            .collect();
+        let interrupted = || core.check_interrupts().is_err();
+        core.database.store.vacuum(&storages, full, &interrupted).sql()?;
+        core.check_interrupts()?;
+    }
     if analyze {
         for table in tables.iter().filter(|table| table.oid >= FIRST_USER_OID) {
             analyze_table(core, table)?;

@@ -265,6 +265,10 @@ impl Session {
             for element in &list.elements {
                 let Datum::Text(text) = element else { continue };
                 let Some((name, value)) = text.split_once('=') else { continue };
+                // Of the database, not of its sessions.
+                if name.eq_ignore_ascii_case(crate::settings::RETENTION) {
+                    continue;
+                }
                 let set = core.with_settings(|settings| settings.set(name, value, false, Source::Client));
                 if let Err(error) = set {
                     core.notice(error.severity(Severity::Warning));

@@ -181,6 +181,7 @@ impl Core {
         if !changed_catalog {
             return transaction.commit(durability, None).sql().map(|_| ());
         }
+        self.apply_table_retentions(&transaction)?;
         let published = Cell::new(false);
         let publish = || {
             self.database.catalogs.begin_publish();
@@ -191,6 +192,25 @@ impl Core {
             self.database.catalogs.end_publish();
         }
         committed.map(|_| ())
+    }
+
+    /// DDL commits: key spaces get the retention that their table's options ask for, whichever way they came to be.
+    fn apply_table_retentions(&self, transaction: &Arc<dyn Transaction>) -> Result<()> {
+        let known = self.database.store.storage_retentions();
+        let catalog = self.catalog()?;
+        for relation in catalog.user_relations() {
+            if relation.options.is_empty() && known.is_empty() {
+                continue;
+            }
+            let wanted = crate::ddl::table_retention(relation)?;
+            let indexes = relation.indexes.iter().map(|index| index.storage);
+            for storage in indexes.chain([relation.storage]).filter(|storage| *storage != 0) {
+                if known.get(&storage).copied() != wanted {
+                    transaction.set_retention(storage, wanted).sql()?;
+                }
+            }
+        }
+        Ok(())
     }
 
     fn leave_block(&self) {

@@ -366,6 +366,8 @@ pub trait Store: Send + Sync {
     /// VACUUM: collects what is garbage in these key spaces now; `full`: rewrites them whether it gains anything or not. `stop` is
     /// asked now and then.
     fn vacuum(&self, storages: &[StorageId], full: bool, stop: &dyn Fn() -> bool) -> Result<()>;
+    /// How long history is kept where a key space has no retention of its own.
+    fn retention(&self) -> Retention;
     /// How long history is kept; `None`: as long as the server says. Durable when it returns.
     fn set_retention(&self, retention: Option<Retention>) -> Result<()>;
     /// Key spaces with a retention of their own ([`Transaction::set_retention`]).

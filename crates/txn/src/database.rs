@@ -214,6 +214,10 @@ impl Store for Database {
         Ok(())
     }
 
+    fn retention(&self) -> Retention {
+        self.inner.pipeline.engine.retention()
+    }
+
     fn set_retention(&self, retention: Option<Retention>) -> Result<()> {
         Ok(self.inner.pipeline.engine.set_retention(retention)?)
     }

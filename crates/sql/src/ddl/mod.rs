@@ -290,3 +290,8 @@ fn run_element(cx: &mut DdlContext<'_>, node: &Node, raw: &RawStatement) -> Resu
         None => Err(Error::unsupported("this schema element is")),
     }
 }
+
+/// The retention of its own that a table's options ask for.
+pub(crate) fn table_retention(relation: &cairn_catalog::Relation) -> Result<Option<cairn_txn::Retention>> {
+    reloptions::retention(&relation.options)
+}

@@ -12,9 +12,15 @@ enum Kind {
     Float(f64, f64),
     Bool,
     Word(&'static [&'static str]),
+    /// As `cairn.retention` of the server takes it.
+    Retention,
 }
 
+/// How long a table's history is kept.
+pub const RETENTION: &str = "cairn.retention";
+
 const TABLE: &[(&str, Kind)] = &[
+    (RETENTION, Kind::Retention),
     ("fillfactor", Kind::Int(10, 100)),
     ("parallel_workers", Kind::Int(0, 1024)),
     ("toast_tuple_target", Kind::Int(128, 8160)),
@@ -51,17 +57,23 @@ const VIEW: &[(&str, Kind)] = &[
     ("check_option", Kind::Word(&["local", "cascaded"])),
 ];
 
+/// The option's name; Cairn's own have theirs in front: `cairn.retention`.
+fn name_of(option: &pg_query::protobuf::DefElem) -> String {
+    let name = option.defname.to_ascii_lowercase();
+    if option.defnamespace == "cairn" { format!("cairn.{name}") } else { name }
+}
+
 fn read(nodes: &[Node], known: &[(&str, Kind)]) -> Result<Vec<Text>> {
     let mut result = Vec::new();
     for option in options(nodes) {
-        let name = option.defname.to_ascii_lowercase();
+        let name = name_of(option);
         if name == "oids" && option.defnamespace.is_empty() {
             if super::node::option_bool(option)? {
                 return Err(err!(FEATURE_NOT_SUPPORTED, "tables declared WITH OIDS are not supported"));
             }
             continue;
         }
-        if !option.defnamespace.is_empty() && option.defnamespace != "toast" {
+        if !matches!(&*option.defnamespace, "" | "toast" | "cairn") {
             return Err(err!(
                 INVALID_PARAMETER_VALUE,
                 "unrecognized parameter namespace \"{}\"",
@@ -73,7 +85,7 @@ fn read(nodes: &[Node], known: &[(&str, Kind)]) -> Result<Vec<Text>> {
         };
         let value = option_text(option)?.unwrap_or_else(|| "true".to_owned());
         check(&name, &value, kind)?;
-        if option.defnamespace.is_empty() {
+        if option.defnamespace != "toast" {
             result.push(Text::from(format!("{name}={value}")));
         } else {
             result.push(Text::from(format!("toast.{name}={value}")));
@@ -115,6 +127,9 @@ fn check(name: &str, value: &str, kind: &Kind) -> Result<()> {
                 ));
             }
         }
+        Kind::Retention => {
+            crate::settings::retention(value)?;
+        }
         Kind::Word(words) => {
             if !words.contains(&value.to_ascii_lowercase().as_str()) {
                 return Err(err!(
@@ -141,19 +156,27 @@ pub fn view_options(nodes: &[Node]) -> Result<Vec<Text>> {
 
 /// `old` with the options of `set (...)`, or without those of `reset (...)`.
 pub fn changed(old: &[Text], nodes: &[Node], reset: bool, index: bool) -> Result<Vec<Text>> {
-    let name_of = |option: &Text| option.split('=').next().unwrap_or("").to_owned();
+    let set_name = |option: &Text| option.split('=').next().unwrap_or("").to_owned();
     let mut result = old.to_vec();
     if reset {
         for option in options(nodes) {
-            result.retain(|old| name_of(old) != option.defname);
+            let prefix = if option.defnamespace == "toast" { "toast." } else { "" };
+            let name = format!("{prefix}{}", name_of(option));
+            result.retain(|old| set_name(old) != name);
         }
         return Ok(result);
     }
     for option in if index { index_options(nodes)? } else { table_options(nodes)? } {
-        result.retain(|old| name_of(old) != name_of(&option));
+        result.retain(|old| set_name(old) != set_name(&option));
         result.push(option);
     }
     Ok(result)
+}
+
+/// The retention that a table's options ask for.
+pub fn retention(options: &[Text]) -> Result<Option<cairn_txn::Retention>> {
+    let value = options.iter().find_map(|option| option.strip_prefix(RETENTION)?.strip_prefix('='));
+    value.map(crate::settings::retention).transpose()
 }
 
 /// There is one place for everything.

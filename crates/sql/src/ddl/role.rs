@@ -8,12 +8,14 @@ use cairn_catalog::shared::role_row;
 use cairn_catalog::system_table::{blank_row, text_array_or_null};
 use cairn_catalog::{CatalogRow, ClusterCatalog, RowExt, SharedCatalogs};
 use cairn_exec::TxnResultExt;
+use cairn_txn::Store;
 use cairn_types::oid::BOOTSTRAP_ROLE;
 use cairn_types::{Datum, Error, Oid, Result, Text, err};
 use pg_query::protobuf::{self, Node, RoleSpecType, RoleStmtType, VariableSetKind, node::Node as NodeEnum};
 
 use super::context::DdlContext;
 use super::node::{inner, option_bool, option_int, option_text, options, required};
+use crate::settings::RETENTION;
 
 fn cluster(cx: &DdlContext<'_>) -> Result<Arc<ClusterCatalog>> {
     cx.shared.clone().ok_or_else(|| Error::unsupported("roles in an embedded database are"))
@@ -172,7 +174,8 @@ fn find_row(shared: &ClusterCatalog, oid: Oid) -> Result<CatalogRow> {
 pub fn alter(cx: &mut DdlContext<'_>, statement: &protobuf::AlterRoleStmt) -> Result<()> {
     let shared = cluster(cx)?;
     let oid = super::node::role(cx, required(&statement.role)?)?;
-    let changes = |names: &[&str]| options(&statement.options).any(|option| names.contains(&&*option.defname));
+    let changes =
+        |names: &[&str]| options(&statement.options).any(|option| names.contains(&&*option.defname));
     check_superusers(
         cx,
         cx.roles.is_superuser(oid) || changes(&["superuser"]),
@@ -446,6 +449,20 @@ pub fn set_for_database(cx: &mut DdlContext<'_>, statement: &protobuf::AlterData
     change_settings(cx, database, 0, required(&statement.setstmt)?)
 }
 
+/// Whether `name=value` is of this setting.
+fn is_setting(setting: &str, name: &str) -> bool {
+    setting.split('=').next().is_some_and(|own| own.eq_ignore_ascii_case(name))
+}
+
+/// The store of a database keeps its retention itself: it is in force whether anybody is connected or not.
+fn keep_retention(shared: &ClusterCatalog, database: Oid, value: Option<&str>) -> Result<()> {
+    let retention = value.map(crate::settings::retention).transpose()?;
+    let cluster = shared.cluster();
+    let info = cluster.databases().into_iter().find(|info| info.oid == database);
+    let Some(info) = info else { return Ok(()) };
+    Store::set_retention(&cluster.database(&info.name).sql()?, retention).sql()
+}
+
 fn database_oid(cx: &DdlContext<'_>, name: &str) -> Result<Oid> {
     let info = cluster(cx)?.cluster().database_info(name);
     info.map(|info| info.oid).ok_or_else(|| err!(INVALID_CATALOG_NAME, "database \"{name}\" does not exist"))
@@ -465,6 +482,12 @@ fn change_settings(
         .find(|row| row.oid(c::SETDATABASE) == database && row.oid(c::SETROLE) == role);
     let mut settings = old.as_ref().map_or_else(Vec::new, |row| row.texts(c::SETCONFIG));
     let name = &*set.name;
+    let is_retention = name.eq_ignore_ascii_case(RETENTION);
+    if is_retention && (database == 0 || role != 0) {
+        return Err(err!(CANT_CHANGE_RUNTIME_PARAM, "parameter \"{RETENTION}\" cannot be set for a role")
+            .hint("Use ALTER DATABASE, or ALTER TABLE for one table."));
+    }
+    let had_retention = settings.iter().any(|setting| is_setting(setting, RETENTION));
     match set.kind() {
         VariableSetKind::VarSetValue | VariableSetKind::VarSetCurrent => {
             let current = cx
@@ -484,14 +507,22 @@ fn change_settings(
                 }
                 values.join(", ")
             };
-            settings.retain(|setting| setting.split('=').next() != Some(name));
+            settings.retain(|setting| !is_setting(setting, name));
+            if is_retention {
+                crate::settings::retention(&value)?;
+            }
             settings.push(format!("{name}={value}").into());
         }
         VariableSetKind::VarSetDefault | VariableSetKind::VarReset => {
-            settings.retain(|setting| setting.split('=').next() != Some(name));
+            settings.retain(|setting| !is_setting(setting, name));
         }
         VariableSetKind::VarResetAll => settings.clear(),
         _ => return Err(Error::unsupported("this SET clause is")),
+    }
+    let retention = settings.iter().find(|setting| is_setting(setting, RETENTION));
+    if is_retention || had_retention && retention.is_none() {
+        let value = retention.and_then(|setting| setting.split_once('=')).map(|(_, value)| value);
+        keep_retention(&shared, database, value)?;
     }
     let mut row = blank_row(c::TABLE);
     row[c::SETDATABASE] = Datum::Oid(database);

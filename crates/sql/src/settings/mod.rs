@@ -20,6 +20,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use cairn_txn::Retention;
 use cairn_types::{
     DateOrder, DateStyle, Error, FormatSettings, IntervalStyle, Result, Severity, Text, datetime, err,
 };
@@ -507,6 +508,27 @@ fn read_time(text: &str) -> Result<Option<i64>> {
         .map_or(0, |elapsed| elapsed.as_micros() as i64);
     let since_2000 = datetime::parse_timestamptz(text, &format, now_us - SECONDS_1970_TO_2000 * 1_000_000)?;
     Ok(since_2000.checked_add(SECONDS_1970_TO_2000 * 1_000_000))
+}
+
+/// The setting's name.
+pub const RETENTION: &str = "cairn.retention";
+
+/// A value of `cairn.retention`, with its unit (seconds, if it has none). Errors: 22023.
+pub fn retention(text: &str) -> Result<Retention> {
+    let definition = definition::find(RETENTION).and_then(|index| definition::all().get(index));
+    let definition = definition.ok_or_else(|| unrecognized(RETENTION))?;
+    match Value::parse(definition, text)? {
+        Value::Integer(seconds) => Ok(Retention::from_micros(seconds.saturating_mul(1_000_000))),
+        _ => Err(Error::internal("the retention is not a number")),
+    }
+}
+
+/// As `SHOW cairn.retention` reads it: seconds.
+pub fn retention_text(retention: Retention) -> String {
+    match retention {
+        Retention::Micros(micros) => (micros / 1_000_000).to_string(),
+        Retention::Forever => "-1".to_owned(),
+    }
 }
 
 pub use client_encoding as encoding;

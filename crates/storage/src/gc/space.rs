@@ -123,7 +123,7 @@ impl Engine {
         let mut to_compact: Vec<Stretch> = Vec::new();
         let round = self.gc.totals.rounds.fetch_add(1, Ordering::Relaxed);
         let mut spans = self.gc.findings.lock().take_spans(is_ripe, PER_ROUND);
-        if round % ROUNDS_PER_LOOK_AT_FILES == 0 {
+        if round.is_multiple_of(ROUNDS_PER_LOOK_AT_FILES) {
             // Scans have found out as well where nothing lives.
             let learned = self.dead_ranges().dead_spans(horizons.highest());
             let stretch = |(low, high)| Stretch { low, high, ripe: Timestamp::MIN, weight: 0 };
@@ -169,7 +169,7 @@ impl Engine {
                 to_compact.push(region);
             }
         }
-        if round % ROUNDS_PER_LOOK_AT_FILES == 0 {
+        if round.is_multiple_of(ROUNDS_PER_LOOK_AT_FILES) {
             to_compact.extend(self.files_full_of_deletes()?);
         }
         for stretch in to_compact {

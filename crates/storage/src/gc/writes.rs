@@ -104,7 +104,7 @@ impl Writes {
             written.batches += 1;
             if written.samples.len() < SAMPLES {
                 written.samples.push(touched.last_key);
-            } else if written.batches % SAMPLE_EVERY == 0 {
+            } else if written.batches.is_multiple_of(SAMPLE_EVERY) {
                 // Any spread will do; the multiplier is that of splitmix64.
                 let spread = written.batches.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
                 written.samples[spread as usize % SAMPLES] = touched.last_key;
