@@ -36,7 +36,7 @@ pub(crate) fn encode(intervals: &[(Vec<u8>, Vec<u8>)]) -> Vec<u8> {
 pub(crate) fn decode(mut record: &[u8]) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
     let corrupt =
         || Error::Corruption { what: "dead range hints", detail: "an interval is cut off".to_owned() };
-    let mut edge = |rest: &mut &[u8]| {
+    let edge = |rest: &mut &[u8]| {
         let (length, behind) = rest.split_first_chunk().ok_or_else(corrupt)?;
         let (edge, behind) =
             behind.split_at_checked(u32::from_be_bytes(*length) as usize).ok_or_else(corrupt)?;
