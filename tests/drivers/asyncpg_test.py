@@ -73,6 +73,16 @@ async def main():
     except asyncio.TimeoutError:
         pass
     assert await connection.fetchval("select 1") == 1
+
+    # LISTEN.
+    told = asyncio.Queue()
+    await connection.add_listener("news", lambda _, pid, channel, payload: told.put_nowait((pid, channel, payload)))
+    async with pool.acquire() as other:
+        pid = await other.fetchval("select pg_backend_pid()")
+        for n in range(100):
+            await other.execute(f"notify news, '{n}'")
+    assert [await asyncio.wait_for(told.get(), 10) for _ in range(100)] == [(pid, "news", str(n)) for n in range(100)]
+    await connection.reset()
     await pool.close()
     await connection.close()
     print("asyncpg: passed")

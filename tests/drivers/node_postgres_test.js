@@ -52,6 +52,18 @@ async function main() {
   assert.strictEqual(when.rows[0].t.toISOString(), '2026-01-02T03:04:05.000Z');
   assert.strictEqual(when.rows[0].i.days, 1);
   assert.ok(Buffer.isBuffer(when.rows[0].r));
+
+  // LISTEN.
+  const told = [];
+  const heard = new Promise((resolve) => client.on('notification', (message) => {
+    told.push([message.channel, message.payload]);
+    if (told.length === 2) resolve();
+  }));
+  await client.query('listen news');
+  await pool.query("notify news, 'from elsewhere'");
+  await client.query("select pg_notify('news', 'from myself')");
+  await heard;
+  assert.deepStrictEqual(told, [['news', 'from elsewhere'], ['news', 'from myself']]);
   await pool.end();
   await client.end();
   console.log('node-postgres: passed');

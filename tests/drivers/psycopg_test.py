@@ -80,12 +80,39 @@ with connection.transaction():
 for n in range(20):
     assert run("select name from item where id = %s", (n + 2,), prepare=True).fetchone() == (f"item {n + 2}",)
 
-# A notice arrives, LISTEN-free; the session's state is as told.
+# A notice arrives; the session's state is as told.
 notices = []
 connection.add_notice_handler(lambda diagnostic: notices.append(diagnostic.message_primary))
 run("drop table if exists nowhere")
 assert notices == ['table "nowhere" does not exist, skipping'], notices
 assert connection.info.server_version // 10000 == 15
 assert connection.info.parameter_status("standard_conforming_strings") == "on"
+
+# LISTEN and NOTIFY: an idle session is told at once, in the order of the commits; a busy one when its block ends.
+listener = psycopg.connect(autocommit=True)
+listener.execute("listen jobs")
+assert listener.execute("select * from pg_listening_channels()").fetchall() == [("jobs",)]
+with connection.transaction():
+    run("notify jobs, 'one'")
+    run("notify jobs, 'one'")
+    run("select pg_notify('jobs', 'two'), pg_notify('elsewhere', 'not heard')")
+    try:
+        with connection.transaction():
+            run("notify jobs, 'never'")
+            raise psycopg.Rollback
+    except psycopg.Rollback:
+        pass
+heard = [(told.channel, told.payload, told.pid) for told in listener.notifies(timeout=10, stop_after=2)]
+assert heard == [("jobs", "one", connection.info.backend_pid), ("jobs", "two", connection.info.backend_pid)], heard
+with listener.transaction():
+    listener.execute("select 1")
+    run("notify jobs, 'three'")
+    assert list(listener.notifies(timeout=0.3)) == []
+    listener.execute("select 2")
+assert [told.payload for told in listener.notifies(timeout=10, stop_after=1)] == ["three"]
+listener.execute("unlisten jobs")
+run("notify jobs, 'four'")
+assert list(listener.notifies(timeout=0.2)) == []
+listener.close()
 connection.close()
 print("psycopg: passed")

@@ -66,7 +66,7 @@ impl Database {
         let user = User { oid: oid::BOOTSTRAP_ROLE, name: "postgres".into(), superuser: true };
         let startup =
             Startup { user: user.name.to_string(), database: database.to_owned(), ..Startup::default() };
-        let inner = cairn_sql::Session::open(&self.instance, startup, user, Box::new(|| ()))?;
+        let inner = cairn_sql::Session::open(&self.instance, startup, user, Box::new(|_| ()))?;
         Ok(Session { inner })
     }
 

@@ -161,7 +161,7 @@ impl Client for WireClient {
                     )
                     .severity(Severity::Fatal));
                 }
-                Incoming::TimedOut => {}
+                Incoming::TimedOut | Incoming::Rung => {}
             }
         }
     }

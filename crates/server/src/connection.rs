@@ -7,19 +7,24 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use cairn_sql::{Bind, Client, Format, Frontend, TransactionStatus};
+use cairn_sql::{Bind, Client, Format, Frontend, TransactionStatus, Wake};
 use cairn_types::{Error, Result, Severity, err};
 
 use crate::Shared;
 use crate::client::{WireClient, connection_lost};
 use crate::startup::{Started, start};
-use crate::stream::{Incoming, Stream};
+use crate::stream::{Bell, Incoming, Stream};
 use crate::wire::{Reader, frontend};
 
 /// Serves a connection until it ends.
-pub fn serve(stream: Stream, shared: &Arc<Shared>, wake: Box<dyn Fn() + Send + Sync>) {
+pub fn serve(
+    stream: Stream,
+    shared: &Arc<Shared>,
+    bell: Arc<Bell>,
+    wake: Box<dyn Fn(Wake) + Send + Sync>,
+) {
     let Some(Started { client, session }) = start(stream, shared, wake) else { return };
-    let mut connection = Connection { client, session, skipping: false, body: Vec::new() };
+    let mut connection = Connection { client, session, bell, skipping: false, at_rest: true, body: Vec::new() };
     let ended = catch_unwind(AssertUnwindSafe(|| connection.run()));
     let farewell = match ended {
         Ok(Ok(())) => None,
@@ -46,8 +51,11 @@ pub fn serve(stream: Stream, shared: &Arc<Shared>, wake: Box<dyn Fn() + Send + S
 struct Connection {
     client: WireClient,
     session: Box<dyn Frontend>,
+    bell: Arc<Bell>,
     /// After an error in the extended protocol, until Sync.
     skipping: bool,
+    /// Everything that the client has said is answered.
+    at_rest: bool,
     /// The message at hand, copied out of the stream: the stream goes on during COPY.
     body: Vec<u8>,
 }
@@ -67,13 +75,10 @@ impl Connection {
             if let Some(error) = self.session.terminated() {
                 return Err(error);
             }
-            let incoming = self
-                .client
-                .stream
-                .next(self.client.message_size_max)
-                .map_err(|error| connection_lost(&error))?;
+            let incoming = self.next().map_err(|error| connection_lost(&error))?;
             match incoming {
                 Incoming::Message(kind) => {
+                    self.at_rest = false;
                     self.body.clear();
                     self.body.extend_from_slice(self.client.stream.body());
                     let body = std::mem::take(&mut self.body);
@@ -90,6 +95,10 @@ impl Connection {
                 Incoming::TooLarge { kind, length } => self.too_large(kind, length)?,
                 Incoming::InvalidLength => return Err(err!(PROTOCOL_VIOLATION, "invalid message length")),
                 Incoming::TimedOut => return Err(self.session.idle_error()),
+                Incoming::Rung => {
+                    self.notifications();
+                    self.client.flush()?;
+                }
                 Incoming::Closed => {
                     return match self.session.terminated() {
                         Some(error) => Err(error),
@@ -97,6 +106,27 @@ impl Connection {
                     };
                 }
             }
+        }
+    }
+
+    /// The client's next message; for a session that listens, or a bell that rang.
+    fn next(&mut self) -> std::io::Result<Incoming> {
+        if self.at_rest && self.session.is_listening() {
+            self.client.stream.hear(&self.bell)?;
+            // What came before the bell could be heard.
+            self.notifications();
+            self.client.send()?;
+            if let Some(incoming) = self.client.stream.wait_or_bell(&self.bell)? {
+                return Ok(incoming);
+            }
+        }
+        self.client.stream.next(self.client.message_size_max)
+    }
+
+    /// Tells the client what the session has heard, unless it is in the middle of something.
+    fn notifications(&mut self) {
+        for notification in self.session.notifications() {
+            self.client.output.notification(notification.pid, &notification.channel, &notification.payload);
         }
     }
 
@@ -150,11 +180,14 @@ impl Connection {
     }
 
     fn ready(&mut self) -> Result<()> {
-        self.client.output.ready_for_query(match self.session.status() {
+        let status = self.session.status();
+        self.notifications();
+        self.client.output.ready_for_query(match status {
             TransactionStatus::Idle => b'I',
             TransactionStatus::InTransaction => b'T',
             TransactionStatus::Failed => b'E',
         });
+        self.at_rest = true;
         self.client.flush()
     }
 

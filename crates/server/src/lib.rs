@@ -25,11 +25,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use cairn_sql::Backend;
+use cairn_sql::{Backend, Wake};
 use cairn_types::{Severity, err};
 use parking_lot::{Condvar, Mutex};
 
-use crate::stream::{Socket, Stream};
+use crate::stream::{Bell, Socket, Stream};
 
 /// Address space for a connection's stack. Only what is touched takes memory; deep recursion is stopped before its end
 /// (`cairn_exec::stack`).
@@ -186,12 +186,17 @@ fn begin(socket: TcpStream, shared: &Arc<Shared>) {
         thread::Builder::new().name(format!("session {id}")).stack_size(STACK_BYTES).spawn(move || {
             let shared = Arc::clone(&guard.shared);
             let weak = Arc::downgrade(&for_thread);
-            let wake_up = Box::new(move || {
-                if let Some(socket) = weak.upgrade() {
-                    wake(&socket);
+            let bell = Arc::new(Bell::default());
+            let ringing = Arc::clone(&bell);
+            let wake_up = Box::new(move |reason| match reason {
+                Wake::Notify => ringing.ring(),
+                Wake::End => {
+                    if let Some(socket) = weak.upgrade() {
+                        wake(&socket);
+                    }
                 }
             });
-            connection::serve(Stream::new(Socket(for_thread)), &shared, wake_up);
+            connection::serve(Stream::new(Socket(for_thread)), &shared, bell, wake_up);
             drop(guard);
         });
     if let Err(error) = spawned {

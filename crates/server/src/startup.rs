@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cairn_sql::{Frontend, Startup};
+use cairn_sql::{Frontend, Startup, Wake};
 use cairn_types::{Error, Result, Severity, err};
 
 use crate::Shared;
@@ -21,7 +21,7 @@ pub struct Started {
 }
 
 /// `None`: there is nothing more to do (a cancel request, or a client that left or was refused).
-pub fn start(stream: Stream, shared: &Shared, wake: Box<dyn Fn() + Send + Sync>) -> Option<Started> {
+pub fn start(stream: Stream, shared: &Shared, wake: Box<dyn Fn(Wake) + Send + Sync>) -> Option<Started> {
     let mut client = WireClient {
         stream,
         output: Output::default(),
@@ -72,7 +72,7 @@ fn negotiate(
                 Err(err!(PROTOCOL_VIOLATION, "invalid length of startup packet"))
             }
             Ok(Incoming::Closed) | Err(_) => return Ok(None),
-            Ok(Incoming::TimedOut) => Err(err!(QUERY_CANCELED, "canceling authentication due to timeout")),
+            Ok(Incoming::TimedOut | Incoming::Rung) => Err(err!(QUERY_CANCELED, "canceling authentication due to timeout")),
         };
         match packet {
             Ok(FirstPacket::Ssl) => {
@@ -126,7 +126,7 @@ fn authenticate(
     client: &mut WireClient,
     shared: &Shared,
     parameters: Parameters,
-    wake: Box<dyn Fn() + Send + Sync>,
+    wake: Box<dyn Fn(Wake) + Send + Sync>,
 ) -> Result<Box<dyn Frontend>> {
     let startup = read_parameters(parameters, client)?;
     let local =
@@ -235,7 +235,7 @@ fn ask(client: &mut WireClient) -> Result<Vec<u8>> {
         Incoming::Message(kind) => {
             Err(err!(PROTOCOL_VIOLATION, "expected SASL response, got message type {kind}"))
         }
-        Incoming::TimedOut => Err(err!(QUERY_CANCELED, "canceling authentication due to timeout")),
+        Incoming::TimedOut | Incoming::Rung => Err(err!(QUERY_CANCELED, "canceling authentication due to timeout")),
         Incoming::InvalidLength | Incoming::TooLarge { .. } => {
             Err(err!(PROTOCOL_VIOLATION, "invalid message length"))
         }

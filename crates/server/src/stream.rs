@@ -6,8 +6,11 @@
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
-use std::sync::Arc;
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
@@ -16,6 +19,36 @@ const IDLE_BUFFER_BYTES: usize = 8 * 1024;
 
 /// A socket that its thread shares with whoever may have to wake it.
 pub struct Socket(pub Arc<TcpStream>);
+
+/// Wakes a connection that waits for its client without ending it. Costs nothing until a session listens.
+#[derive(Debug, Default)]
+pub struct Bell {
+    /// The end that is written, and the one that is waited for.
+    ends: OnceLock<(UnixStream, UnixStream)>,
+}
+
+impl Bell {
+    /// From now on [`Bell::ring`] is heard.
+    fn install(&self) -> io::Result<&UnixStream> {
+        if self.ends.get().is_none() {
+            let ends = UnixStream::pair()?;
+            ends.0.set_nonblocking(true)?;
+            ends.1.set_nonblocking(true)?;
+            // Only the connection's own thread gets here.
+            let _ = self.ends.set(ends);
+        }
+        self.ends.get().map(|ends| &ends.1).ok_or_else(|| io::Error::other("no bell"))
+    }
+
+    pub fn ring(&self) {
+        if let Some((write, _)) = self.ends.get() {
+            // Full means that it has been rung.
+            if let Err(error) = (&*write).write(&[0]) {
+                tracing::trace!(%error, "a bell that rings already");
+            }
+        }
+    }
+}
 
 impl Read for Socket {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
@@ -57,6 +90,14 @@ impl Transport {
         }
     }
 
+    /// Whether TLS has something decrypted that was not read yet.
+    fn has_plaintext(&self) -> bool {
+        match self {
+            Transport::Plain(_) => false,
+            Transport::Tls(tls) => !tls.conn.wants_read(),
+        }
+    }
+
     fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         match self {
             Transport::Plain(socket) => socket.write_all(bytes),
@@ -80,6 +121,8 @@ pub enum Incoming {
     Closed,
     /// The read timeout that was set ran out before anything came.
     TimedOut,
+    /// The bell rang before anything came; only [`Stream::wait_or_bell`].
+    Rung,
 }
 
 pub struct Stream {
@@ -146,6 +189,40 @@ impl Stream {
     /// Waits for the first packet, which has no type.
     pub fn next_untyped(&mut self, size_max: usize) -> io::Result<Incoming> {
         self.receive(4, size_max)
+    }
+
+    /// Makes sure that the bell is heard: before looking for what it announces.
+    pub fn hear(&self, bell: &Bell) -> io::Result<()> {
+        bell.install().map(|_| ())
+    }
+
+    /// Waits until the client says something (`None`: read it), the timeout runs out, or the bell rings.
+    pub fn wait_or_bell(&mut self, bell: &Bell) -> io::Result<Option<Incoming>> {
+        if self.has_buffered() || self.transport.has_plaintext() {
+            return Ok(None);
+        }
+        let ring = bell.install()?;
+        let timeout = match self.timeout {
+            Some(timeout) => Some(Timespec::try_from(timeout).map_err(io::Error::other)?),
+            None => None,
+        };
+        let mut sources =
+            [PollFd::new(self.transport.socket(), PollFlags::IN), PollFd::new(ring, PollFlags::IN)];
+        let ready = match poll(&mut sources, timeout.as_ref()) {
+            Ok(ready) => ready,
+            Err(rustix::io::Errno::INTR) => return Ok(Some(Incoming::Rung)),
+            Err(error) => return Err(error.into()),
+        };
+        let [client, bell] = sources.map(|source| !source.revents().is_empty());
+        if bell {
+            let mut drained = [0; 64];
+            while (&*ring).read(&mut drained).is_ok_and(|count| count == drained.len()) {}
+            return Ok(Some(Incoming::Rung));
+        }
+        Ok(match (ready, client) {
+            (0, _) => Some(Incoming::TimedOut),
+            _ => None,
+        })
     }
 
     /// Waits for the next message. Its body stays until the next call.

@@ -368,6 +368,14 @@ impl Output {
         });
     }
 
+    pub fn notification(&mut self, pid: i32, channel: &str, payload: &str) {
+        self.message(b'A', |out| {
+            out.i32(pid);
+            out.string(channel);
+            out.string(payload);
+        });
+    }
+
     pub fn parse_complete(&mut self) {
         self.message(b'1', |_| ());
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cairn_server::{Options, Server};
-use cairn_sql::{Backend, Bind, Client, Format, Frontend, Startup, TransactionStatus};
+use cairn_sql::{Backend, Bind, Client, Format, Frontend, Startup, TransactionStatus, Wake};
 use cairn_types::{Error, Oid, Result, err};
 use parking_lot::Mutex;
 
@@ -129,7 +129,7 @@ impl Backend for PretendingBackend {
         assert!(local);
         Ok((user == "secured").then(|| VERIFIER.to_owned()))
     }
-    fn open(&self, startup: Startup, _wake: Box<dyn Fn() + Send + Sync>) -> Result<Box<dyn Frontend>> {
+    fn open(&self, startup: Startup, _wake: Box<dyn Fn(Wake) + Send + Sync>) -> Result<Box<dyn Frontend>> {
         if startup.database == "nowhere" {
             return Err(err!(INVALID_CATALOG_NAME, "database \"nowhere\" does not exist"));
         }

@@ -115,6 +115,24 @@ pub enum TransactionStatus {
     Failed,
 }
 
+/// What another session (or this one) has said on a channel that the session listens to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notification {
+    /// The session that said it.
+    pub pid: i32,
+    pub channel: Text,
+    pub payload: Text,
+}
+
+/// Why a connection's wait for its client's next message is ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wake {
+    /// The session is to end.
+    End,
+    /// There are notifications for the client.
+    Notify,
+}
+
 /// What a client says about itself when it connects.
 #[derive(Clone, Debug, Default)]
 pub struct Startup {
@@ -163,6 +181,14 @@ pub trait Frontend {
     fn idle_error(&self) -> Error;
     /// Whether the session was told to end (shutdown, pg_terminate_backend); asked when it would wait for its client.
     fn terminated(&self) -> Option<Error>;
+    /// Whether notifications may come while the client says nothing.
+    fn is_listening(&self) -> bool {
+        false
+    }
+    /// What the client is to be told now; nothing inside of a transaction block.
+    fn notifications(&mut self) -> Vec<Notification> {
+        Vec::new()
+    }
 }
 
 /// A Bind message, its values still raw.
@@ -182,7 +208,7 @@ pub trait Backend: Send + Sync {
     /// connects from this machine. 28000 where the role may not connect at all.
     fn password_verifier(&self, user: &str, local: bool) -> Result<Option<String>>;
     /// Opens a session for an authenticated client. `wake` ends a wait for the client's next message.
-    fn open(&self, startup: Startup, wake: Box<dyn Fn() + Send + Sync>) -> Result<Box<dyn Frontend>>;
+    fn open(&self, startup: Startup, wake: Box<dyn Fn(Wake) + Send + Sync>) -> Result<Box<dyn Frontend>>;
     /// A cancel request; wrong ones are ignored.
     fn cancel(&self, pid: i32, secret: i32);
     /// Tells every session to end.

@@ -22,6 +22,7 @@ use cairn_types::{
 use crate::clock;
 use crate::ddl::OnCommit;
 use crate::instance::{Instance, OpenDatabase, SessionEntry};
+use crate::notify::Pending;
 use crate::portal::Portals;
 use crate::rights::{AccessMemory, ActingJournal};
 use crate::session::PreparedStatements;
@@ -55,6 +56,7 @@ pub struct Core {
     pub(crate) block: RefCell<Block>,
     /// The transaction reads at a time in the past.
     pub(crate) read_past: Cell<bool>,
+    pub(crate) notify: RefCell<Pending>,
     pub(crate) portals: RefCell<Portals>,
     pub(crate) prepared: RefCell<PreparedStatements>,
     pub(crate) functions: RefCell<crate::routines::FunctionCache>,
@@ -182,6 +184,7 @@ impl Core {
             transaction: RefCell::new(None),
             block: RefCell::default(),
             read_past: Cell::new(false),
+            notify: RefCell::default(),
             portals: RefCell::default(),
             prepared: RefCell::default(),
             functions: RefCell::default(),

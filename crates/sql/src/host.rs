@@ -45,6 +45,18 @@ impl Host for Core {
         Core::is_superuser(self)
     }
 
+    fn post_notification(&self, channel: &str, payload: &str) -> Result<()> {
+        self.post(channel, payload)
+    }
+
+    fn listening_channels(&self) -> Vec<cairn_types::Text> {
+        self.listening()
+    }
+
+    fn notification_usage(&self) -> f64 {
+        self.instance.exchange.usage()
+    }
+
     fn database_oid(&self) -> Oid {
         self.database.info.oid
     }

@@ -15,8 +15,9 @@ use cairn_txn::{
 use cairn_types::{Datum, Oid, Result, err, oid};
 use parking_lot::{Condvar, Mutex};
 
-use crate::client::{Backend, Frontend, Startup};
+use crate::client::{Backend, Frontend, Notification, Startup, Wake};
 use crate::core::User;
+use crate::notify::Exchange;
 use crate::session::Session;
 
 /// What the process serves. One per data directory.
@@ -27,6 +28,7 @@ pub struct Instance {
     sessions: Mutex<HashMap<i32, Arc<SessionEntry>>>,
     next_pid: AtomicI32,
     watchdog: Arc<Watchdog>,
+    pub(crate) exchange: Exchange,
     facts: Mutex<Vec<(&'static str, String)>>,
     start: Instant,
     /// The same moment, in microseconds since 2000-01-01 UTC.
@@ -54,9 +56,11 @@ pub struct SessionEntry {
     /// Microseconds since 2000-01-01 UTC.
     pub backend_start_us: i64,
     pub activity: Mutex<Activity>,
+    /// Notifications that the client has not been told yet.
+    pub(crate) inbox: Mutex<Vec<Notification>>,
     /// When the running statement is to be stopped, in microseconds since the instance began; 0: never.
     deadline_us: AtomicU64,
-    wake: Box<dyn Fn() + Send + Sync>,
+    wake: Box<dyn Fn(Wake) + Send + Sync>,
 }
 
 /// What a session is doing.
@@ -79,7 +83,12 @@ impl SessionEntry {
     /// pg_terminate_backend.
     pub fn terminate(&self) {
         self.raise(CancelReason::Terminate);
-        (self.wake)();
+        (self.wake)(Wake::End);
+    }
+
+    /// There is something in the inbox.
+    pub(crate) fn nudge(&self) {
+        (self.wake)(Wake::Notify);
     }
 
     fn raise(&self, reason: CancelReason) {
@@ -122,6 +131,7 @@ impl Instance {
             sessions: Mutex::default(),
             next_pid: AtomicI32::new(1),
             watchdog: Arc::new(Watchdog::default()),
+            exchange: Exchange::default(),
             facts: Mutex::new(vec![("data_directory", directory)]),
             start: Instant::now(),
             start_us: crate::clock::now_us(),
@@ -183,7 +193,7 @@ impl Instance {
         startup: &Startup,
         database: &OpenDatabase,
         user: &User,
-        wake: Box<dyn Fn() + Send + Sync>,
+        wake: Box<dyn Fn(Wake) + Send + Sync>,
     ) -> Arc<SessionEntry> {
         let mut sessions = self.sessions.lock();
         let mut pid = self.next_pid.fetch_add(1, Ordering::Relaxed);
@@ -208,6 +218,7 @@ impl Instance {
             client_address: startup.client_address,
             backend_start_us: now,
             activity: Mutex::new(Activity { state: "idle", state_change_us: now, ..Activity::default() }),
+            inbox: Mutex::default(),
             deadline_us: AtomicU64::new(0),
             wake,
         });
@@ -362,7 +373,7 @@ impl Backend for InstanceBackend {
         }
     }
 
-    fn open(&self, startup: Startup, wake: Box<dyn Fn() + Send + Sync>) -> Result<Box<dyn Frontend>> {
+    fn open(&self, startup: Startup, wake: Box<dyn Fn(Wake) + Send + Sync>) -> Result<Box<dyn Frontend>> {
         let user = match self.role(&startup.user, true)? {
             Some(row) => user_of(&row),
             None => User { oid: oid::BOOTSTRAP_ROLE, name: startup.user.as_str().into(), superuser: true },

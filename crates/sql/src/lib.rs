@@ -17,6 +17,7 @@ mod instance;
 mod maintenance;
 mod names;
 mod nodes;
+mod notify;
 pub mod password;
 pub mod plpgsql;
 mod portal;

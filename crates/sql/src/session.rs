@@ -23,7 +23,9 @@ use cairn_txn::CancelReason;
 use cairn_types::{Datum, Env, Error, Oid, Result, Severity, err, io};
 use pg_query::protobuf::{TransactionStmt, node::Node as NodeEnum};
 
-use crate::client::{Bind, Client, Format, Frontend, ResultShape, Startup, TransactionStatus};
+use crate::client::{
+    Bind, Client, Format, Frontend, Notification, ResultShape, Startup, TransactionStatus, Wake,
+};
 use crate::core::{Core, User};
 use crate::instance::Instance;
 use crate::portal::{Portal, State, Stored};
@@ -202,7 +204,7 @@ impl Session {
         instance: &Arc<Instance>,
         startup: Startup,
         user: User,
-        wake: Box<dyn Fn() + Send + Sync>,
+        wake: Box<dyn Fn(Wake) + Send + Sync>,
     ) -> Result<Session> {
         let database = instance.database(&startup.database)?;
         if !database.info.allows_connections {
@@ -881,6 +883,18 @@ impl Frontend for Session {
         .severity(Severity::Fatal)
     }
 
+    fn is_listening(&self) -> bool {
+        self.core.is_listening()
+    }
+
+    fn notifications(&mut self) -> Vec<Notification> {
+        if self.core.status() != TransactionStatus::Idle {
+            return Vec::new();
+        }
+        let core = &self.core;
+        if core.entry.inbox.lock().is_empty() { Vec::new() } else { core.instance.exchange.take(&core.entry) }
+    }
+
     fn terminated(&self) -> Option<Error> {
         (self.core.entry.handle.interrupt.raised() == Some(CancelReason::Terminate)).then(|| {
             err!(ADMIN_SHUTDOWN, "terminating connection due to administrator command")
@@ -893,6 +907,7 @@ impl Drop for Session {
     fn drop(&mut self) {
         let core = &self.core;
         core.rollback_everything();
+        core.stop_listening();
         crate::temporary::drop_all(core);
         core.database.store.unlock_all(&core.entry.handle);
         core.instance.unregister(&core.entry);

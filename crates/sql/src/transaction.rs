@@ -27,6 +27,7 @@ use pg_query::protobuf::{Node, TransactionStmt, TransactionStmtKind, node::Node 
 
 use crate::client::TransactionStatus;
 use crate::core::{Core, isolation_level};
+use crate::notify::NotifyMark;
 use crate::plpgsql::spi::Subtransaction;
 use crate::rights::ActingMark;
 use crate::settings::Mark;
@@ -55,6 +56,7 @@ struct Savepoint {
     catalog: Option<(u64, Arc<Catalog>)>,
     constraints: ConstraintMark,
     acting: ActingMark,
+    notify: NotifyMark,
 }
 
 impl Default for Block {
@@ -170,7 +172,14 @@ impl Core {
     }
 
     fn commit_store(&self) -> Result<()> {
-        let Some(transaction) = self.transaction_if_begun() else { return Ok(()) };
+        let posting = self.posting()?;
+        let Some(transaction) = self.transaction_if_begun() else {
+            self.apply_listening();
+            if let Some(posting) = posting {
+                posting.deliver();
+            }
+            return Ok(());
+        };
         let durability =
             if self.hot(|hot| hot.synchronous_commit) { Durability::Sync } else { Durability::Async };
         // What was read must be as durable as the answer claims; a durable commit of our own sees to that by itself.
@@ -178,20 +187,31 @@ impl Core {
             transaction.wait_settled().sql()?;
         }
         let changed_catalog = self.own_catalog().is_some() && !self.read_past.get();
-        if !changed_catalog {
-            return transaction.commit(durability, None).sql().map(|_| ());
+        if changed_catalog {
+            self.apply_table_retentions(&transaction)?;
         }
-        self.apply_table_retentions(&transaction)?;
         let published = Cell::new(false);
         let publish = || {
-            self.database.catalogs.begin_publish();
-            published.set(true);
+            if changed_catalog {
+                self.database.catalogs.begin_publish();
+                published.set(true);
+            }
+            if let Some(posting) = &posting {
+                posting.take_place();
+            }
         };
-        let committed = transaction.commit(durability, Some(&publish)).sql();
+        let hook: Option<&dyn Fn()> =
+            if changed_catalog || posting.is_some() { Some(&publish) } else { None };
+        let committed = transaction.commit(durability, hook).sql();
         if published.get() {
             self.database.catalogs.end_publish();
         }
-        committed.map(|_| ())
+        committed?;
+        self.apply_listening();
+        if let Some(posting) = posting {
+            posting.deliver();
+        }
+        Ok(())
     }
 
     /// DDL commits: key spaces get the retention that their table's options ask for, whichever way they came to be.
@@ -215,6 +235,7 @@ impl Core {
 
     fn leave_block(&self) {
         self.constraints.reset();
+        self.notify_undo_to(NotifyMark::default());
         self.set_transaction(None);
         self.restore_own_catalog(None);
         self.read_past.set(false);
@@ -226,12 +247,12 @@ impl Core {
     pub(crate) fn abort(&self) {
         let phase = self.phase();
         let innermost = self.block.borrow().savepoints.last().map(|savepoint| {
-            let Savepoint { id, settings, constraints, .. } = *savepoint;
-            (id, settings, savepoint.catalog.clone(), constraints, savepoint.acting.clone())
+            let Savepoint { id, settings, constraints, notify, .. } = *savepoint;
+            (id, settings, savepoint.catalog.clone(), constraints, savepoint.acting.clone(), notify)
         });
         match (phase, innermost) {
             (Phase::Idle, _) => {}
-            (Phase::Block, Some((id, settings, catalog, constraints, acting))) => {
+            (Phase::Block, Some((id, settings, catalog, constraints, acting, notify))) => {
                 self.constraints.rollback_to(constraints);
                 let undone =
                     self.transaction_if_begun().map_or(Ok(()), |transaction| transaction.rollback_to(id));
@@ -240,6 +261,7 @@ impl Core {
                 }
                 self.with_settings(|all| all.undo_to(settings));
                 self.acting_undo_to(acting);
+                self.notify_undo_to(notify);
                 self.restore_own_catalog(catalog);
                 self.block.borrow_mut().phase = Phase::Failed;
             }
@@ -388,7 +410,9 @@ impl Core {
         let catalog = self.own_catalog();
         let constraints = self.constraints.mark();
         let acting = self.acting_mark();
-        let savepoint = Savepoint { name: name.to_owned(), id, settings, catalog, constraints, acting };
+        let notify = self.notify_mark();
+        let savepoint =
+            Savepoint { name: name.to_owned(), id, settings, catalog, constraints, acting, notify };
         self.block.borrow_mut().savepoints.push(savepoint);
         Ok(())
     }
@@ -428,12 +452,12 @@ impl Core {
     fn rollback_to_savepoint(&self, name: &str) -> Result<()> {
         self.require_block("ROLLBACK TO SAVEPOINT")?;
         let index = self.find_savepoint(name)?;
-        let (id, settings, catalog, constraints, acting) = {
+        let (id, settings, catalog, constraints, acting, notify) = {
             let mut block = self.block.borrow_mut();
             block.savepoints.truncate(index + 1);
             let savepoint = &block.savepoints[index];
-            let Savepoint { id, settings, constraints, .. } = *savepoint;
-            (id, settings, savepoint.catalog.clone(), constraints, savepoint.acting.clone())
+            let Savepoint { id, settings, constraints, notify, .. } = *savepoint;
+            (id, settings, savepoint.catalog.clone(), constraints, savepoint.acting.clone(), notify)
         };
         self.constraints.rollback_to(constraints);
         self.portals_at_rollback(index + 1);
@@ -442,6 +466,7 @@ impl Core {
         }
         self.with_settings(|all| all.undo_to(settings));
         self.acting_undo_to(acting);
+                self.notify_undo_to(notify);
         self.restore_own_catalog(catalog);
         self.block.borrow_mut().phase = Phase::Block;
         Ok(())
@@ -466,6 +491,7 @@ impl Core {
             catalog: self.own_catalog(),
             constraints: self.constraints.mark(),
             acting: self.acting_mark(),
+            notify: self.notify_mark(),
         })
     }
 
@@ -475,6 +501,7 @@ impl Core {
             transaction.rollback_to(subtransaction.id).sql()?;
             self.with_settings(|all| all.undo_to(subtransaction.settings));
             self.acting_undo_to(subtransaction.acting.clone());
+            self.notify_undo_to(subtransaction.notify);
             self.restore_own_catalog(subtransaction.catalog.clone());
             self.constraints.rollback_to(subtransaction.constraints);
         }

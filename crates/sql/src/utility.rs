@@ -171,10 +171,22 @@ pub fn run(invocation: &mut Invocation<'_>, statement: &Statement) -> Result<Out
                 Ok(Outcome::tag("CHECKPOINT"))
             }
             NodeEnum::ClusterStmt(cluster) => maintenance::cluster(invocation, cluster),
-            NodeEnum::ListenStmt(_) => Err(Error::unsupported("LISTEN is")),
-            // Nobody can be listening.
-            NodeEnum::UnlistenStmt(_) => Ok(Outcome::tag("UNLISTEN")),
-            NodeEnum::NotifyStmt(_) => Err(Error::unsupported("NOTIFY is")),
+            NodeEnum::ListenStmt(listen) => {
+                core.start_implicit();
+                core.listen(&listen.conditionname);
+                Ok(Outcome::tag("LISTEN"))
+            }
+            NodeEnum::UnlistenStmt(unlisten) => {
+                core.start_implicit();
+                let channel = &*unlisten.conditionname;
+                core.unlisten((!channel.is_empty()).then_some(channel));
+                Ok(Outcome::tag("UNLISTEN"))
+            }
+            NodeEnum::NotifyStmt(notify) => {
+                core.start_implicit();
+                core.post(&notify.conditionname, &notify.payload)?;
+                Ok(Outcome::tag("NOTIFY"))
+            }
             NodeEnum::LoadStmt(_) => Err(Error::unsupported("loading of shared libraries is")),
             NodeEnum::AlterSystemStmt(_) => Err(Error::unsupported("ALTER SYSTEM is")),
             _ => crate::definition::run(invocation, statement),

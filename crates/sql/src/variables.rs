@@ -172,6 +172,7 @@ pub fn discard(invocation: &Invocation<'_>, statement: &protobuf::DiscardStmt) -
             reset(core, "session_authorization", false)?;
             core.with_settings(|settings| settings.reset_all());
             core.prepared.borrow_mut().clear();
+            core.unlisten(None);
             core.database.store.unlock_all(&core.entry.handle);
             *core.sequences.borrow_mut() = Default::default();
             crate::temporary::discard(core)?;

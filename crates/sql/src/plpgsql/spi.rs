@@ -96,6 +96,7 @@ pub struct Subtransaction {
     pub(crate) catalog: Option<(u64, Arc<cairn_catalog::Catalog>)>,
     pub(crate) constraints: cairn_exec::dml::ConstraintMark,
     pub(crate) acting: crate::rights::ActingMark,
+    pub(crate) notify: crate::notify::NotifyMark,
 }
 
 /// Where a cursor goes; counts as in FETCH.

@@ -119,8 +119,13 @@ pub(super) fn call(system: &System<'_>, a: &Arguments<'_>) -> Result<Option<Datu
                 Datum::UInt8(number)
             }
         }
-        "pg_notification_queue_usage" => Datum::Float8(0.0),
-        "pg_listening_channels" => values(types::TEXT, []),
+        "pg_notification_queue_usage" => Datum::Float8(host.notification_usage()),
+        "pg_notify" => {
+            let text = |at| -> Result<&str> { if a.is_null(at) { Ok("") } else { a.str(at) } };
+            host.post_notification(text(0)?, text(1)?)?;
+            Datum::text("")
+        }
+        "pg_listening_channels" => values(types::TEXT, host.listening_channels().into_iter().map(Datum::Text)),
         // Neither exists in Cairn.
         "pg_prepared_xact"
         | "pg_get_replication_slots"

@@ -51,6 +51,9 @@ pub trait Host: Env {
     fn current_user_oid(&self) -> Oid;
     fn roles(&self) -> std::rc::Rc<crate::rights::Roles>;
     fn is_superuser(&self) -> bool;
+    fn post_notification(&self, channel: &str, payload: &str) -> Result<()>;
+    fn listening_channels(&self) -> Vec<cairn_types::Text>;
+    fn notification_usage(&self) -> f64;
     fn database_oid(&self) -> Oid;
     /// `transaction_read_only`.
     fn is_read_only(&self) -> bool;
