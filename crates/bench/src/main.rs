@@ -5,6 +5,8 @@
 //! their data on the same file system with durable commits. Load comes from stock pgbench.
 
 mod ceiling;
+mod lab;
+mod scenarios;
 mod workload;
 
 use std::io;
@@ -12,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use cairn_testkit::Server;
-use clap::Parser;
+use clap::{Parser, Subcommand};
 
 use workload::{Figures, WORKLOADS, Workload};
 
@@ -20,7 +22,10 @@ use workload::{Figures, WORKLOADS, Workload};
 #[derive(Parser)]
 #[command(after_help = "Example: cairn-bench --only point-simple,tpcb --seconds 20 --rounds 5\n\n\
     CAIRN_POSTGRES_BIN names the programs of another PostgreSQL; CAIRN_TEST_DIR the file system that both servers use.")]
+#[command(args_conflicts_with_subcommands = true)]
 struct Options {
+    #[command(subcommand)]
+    scenario: Option<Scenario>,
     /// Workloads, separated by commas; all without it. `--list` names them.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
@@ -47,8 +52,32 @@ struct Options {
     json: bool,
 }
 
+/// What old snapshots and deleted rows cost; each for minutes, with a course over time.
+#[derive(Subcommand)]
+enum Scenario {
+    /// A job queue at a steady rate while a snapshot is held.
+    Queue(scenarios::queue::Options),
+    /// The first live row behind half a million deleted ones.
+    Graveyard(scenarios::graveyard::Options),
+    /// Reading behind 100,000 newer versions of a row.
+    Clock(scenarios::clock::Options),
+    /// Rows come and go once a second: size and a point read.
+    Churn(scenarios::churn::Options),
+    /// Long analytic queries beside a job queue.
+    Analytics(scenarios::analytics::Options),
+}
+
 fn main() -> ExitCode {
-    match run(&Options::parse()) {
+    let options = Options::parse();
+    let result = match &options.scenario {
+        None => run(&options),
+        Some(Scenario::Queue(options)) => scenarios::queue::run(options),
+        Some(Scenario::Graveyard(options)) => scenarios::graveyard::run(options),
+        Some(Scenario::Clock(options)) => scenarios::clock::run(options),
+        Some(Scenario::Churn(options)) => scenarios::churn::run(options),
+        Some(Scenario::Analytics(options)) => scenarios::analytics::run(options),
+    };
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("cairn-bench: {error}");

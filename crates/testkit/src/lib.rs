@@ -24,6 +24,8 @@ pub struct Server {
     _directory: Option<TempDir>,
     data_directory: PathBuf,
     child: Child,
+    /// For starting it again.
+    command: Command,
 }
 
 impl Server {
@@ -40,16 +42,16 @@ impl Server {
     pub fn cairn_at(binary: &Path, data_directory: &Path) -> io::Result<Server> {
         let port = free_port()?;
         let log = fs::File::create(log_path(data_directory))?;
-        let child = Command::new(binary)
+        let mut command = Command::new(binary);
+        command
             .arg("serve")
             .args(["--listen", &format!("127.0.0.1:{port}")])
             .arg("--data-dir")
             .arg(data_directory)
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
-            .stderr(log)
-            .spawn()?;
-        Server::wait_ready("Cairn".into(), port, data_directory.to_path_buf(), child)
+            .stderr(log);
+        Server::start("Cairn".into(), port, data_directory.to_path_buf(), command)
     }
 
     /// Starts a PostgreSQL with the C.UTF-8 locale and durable commits; `None` where no server is installed.
@@ -80,19 +82,27 @@ impl Server {
         for (name, value) in settings {
             command.arg("-c").arg(format!("{name}={value}"));
         }
-        let child = command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn()?;
+        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         let name = version_name(&bin);
-        let mut server = Server::wait_ready(name, port, data, child)?;
+        let mut server = Server::start(name, port, data, command)?;
         server._directory = Some(directory);
         Ok(Some(server))
     }
 
-    fn wait_ready(name: String, port: u16, data_directory: PathBuf, child: Child) -> io::Result<Server> {
-        let mut server = Server { name, port, _directory: None, data_directory, child };
+    fn start(name: String, port: u16, data_directory: PathBuf, mut command: Command) -> io::Result<Server> {
+        let child = command.spawn()?;
+        let mut server = Server { name, port, _directory: None, data_directory, child, command };
+        server.wait_ready()?;
+        Ok(server)
+    }
+
+    fn wait_ready(&mut self) -> io::Result<()> {
+        let server = self;
+        let port = server.port;
         let begin = Instant::now();
         loop {
             if accepts_startup(port) {
-                return Ok(server);
+                return Ok(());
             }
             if let Some(status) = server.child.try_wait()? {
                 return Err(io::Error::other(format!(
@@ -174,6 +184,18 @@ impl Server {
         self.child.kill()?;
         self.child.wait()?;
         Ok(())
+    }
+
+    /// Ends it as an administrator does and starts it again on the same directory and port; returns how long that took.
+    pub fn restart(&mut self) -> io::Result<Duration> {
+        let begin = Instant::now();
+        // Cairn ends at once, PostgreSQL does a fast shutdown.
+        // SAFETY: a signal to a child of ours that has not been waited for.
+        unsafe { libc::kill(self.child.id() as libc::pid_t, libc::SIGINT) };
+        self.child.wait()?;
+        self.child = self.command.spawn()?;
+        self.wait_ready()?;
+        Ok(begin.elapsed())
     }
 
     /// SIGTERM, and how long the server took to end.
