@@ -4,7 +4,7 @@ mod load;
 mod report;
 mod session;
 
-use std::io;
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -81,14 +81,19 @@ impl Lab {
         Ok(lab)
     }
 
-    /// One line that the next one overwrites.
+    /// One line that the next one overwrites, for who watches.
     pub fn progress(&self, server: &Server, text: &str) {
+        if !io::stderr().is_terminal() {
+            return;
+        }
         let elapsed = self.begin.elapsed().as_secs();
         eprint!("\r{:<100}", format!("[{:>4} s] {}: {text}", elapsed, server.name()));
     }
 
     pub fn progress_done(&self) {
-        eprint!("\r{:<100}\r", "");
+        if io::stderr().is_terminal() {
+            eprint!("\r{:<100}\r", "");
+        }
     }
 }
 
