@@ -622,8 +622,11 @@ pub enum SubLinkKind {
     All(SubLinkComparison),
     /// A scalar subquery.
     Expr,
-    /// `(a, b) = (select ...)`, and the source of `update ... set (a, b) = (select ...)`: a record of all columns.
+    /// `(a, b) = (select ...)`: a record of all columns.
     Row,
+    /// The source of `update ... set (a, b) = (select ...)`: a record of all columns. Each target has a copy of it, but it runs
+    /// once for a row.
+    RowSource,
     /// `array(select ...)`.
     Array,
 }

@@ -47,7 +47,11 @@ macro_rules! visitors {
                         visitors!(@each comparison.left, f, $($m)?);
                         visitors!(@each comparison.right_casts, f, $($m)?);
                     }
-                    SubLinkKind::Exists | SubLinkKind::Expr | SubLinkKind::Row | SubLinkKind::Array => {}
+                    SubLinkKind::Exists
+                    | SubLinkKind::Expr
+                    | SubLinkKind::Row
+                    | SubLinkKind::RowSource
+                    | SubLinkKind::Array => {}
                 },
                 Expr::Aggregate(call) => {
                     visitors!(@each call.direct_args, f, $($m)?);

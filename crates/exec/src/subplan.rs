@@ -20,6 +20,8 @@ pub struct SubPlan {
     pub kind: SubPlanKind,
     /// Runs again at each evaluation.
     pub correlated: bool,
+    /// Its last answer is asked for again ([`eval_again`]).
+    pub read_again: bool,
     /// CTEs of the subquery that must be computed again with it.
     pub ctes: Vec<usize>,
     /// How EXPLAIN names it, for example `InitPlan 1 (returns $0)`.
@@ -59,6 +61,8 @@ pub struct SubPlanState {
     node: Option<Box<dyn Node>>,
     /// Answer of an uncorrelated subquery.
     memo: Option<Datum>,
+    /// Last answer of one that is read again.
+    last: Option<Datum>,
     hashed: Option<Box<ValueSet>>,
     /// Rows of an uncorrelated Any or All that cannot be hashed.
     rows: Option<Vec<Row>>,
@@ -134,8 +138,16 @@ pub fn eval(number: usize, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<Da
     let answer = run(number, subplan, cx, frame, |node, cx, frame| answer(subplan, node, cx, frame))?;
     if !subplan.correlated {
         frame.subplans[number].memo = Some(answer.clone());
+    } else if subplan.read_again {
+        frame.subplans[number].last = Some(answer.clone());
     }
     Ok(answer)
+}
+
+/// What [`eval`] answered last: another field of the same source of `set (a, b) = (select ...)`, for the same row.
+pub fn eval_again(number: usize, frame: &Frame) -> Result<Datum> {
+    let last = frame.subplans.get(number).and_then(|state| state.last.clone());
+    last.ok_or_else(|| Error::internal("a subquery is read before it has run"))
 }
 
 /// Lends the subquery's node to `f`, started or rescanned.

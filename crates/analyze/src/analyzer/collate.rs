@@ -173,7 +173,7 @@ impl Analyzer<'_> {
                         }
                         State::implicit(link.ty.collation, location)
                     }
-                    SubLinkKind::Exists | SubLinkKind::Row => NOTHING,
+                    SubLinkKind::Exists | SubLinkKind::Row | SubLinkKind::RowSource => NOTHING,
                 }
             }
             Expr::Aggregate(call) => {

@@ -223,14 +223,17 @@ impl Analyzer<'_> {
             };
             return Err(error.at(columns[values.len()].location));
         }
-        let mut coerced = Vec::with_capacity(values.len());
-        for (column, value) in columns.iter().zip(values) {
+        let mut coerced: Vec<Expr> = Vec::with_capacity(values.len());
+        for (index, (column, value)) in columns.iter().zip(values).enumerate() {
+            // Two parts of one column: the later one is put into the earlier one's result.
+            let earlier = columns[..index].iter().rposition(|earlier| earlier.attno == column.attno);
+            let current = earlier.map(|earlier| coerced[earlier].clone());
             coerced.push(self.assigned(
                 relation,
                 column.attno,
                 &column.indirection,
                 value,
-                None,
+                current,
                 column.location,
             )?);
         }
@@ -238,7 +241,8 @@ impl Analyzer<'_> {
     }
 
     /// The value that an assignment gives its column: `column[1].field = value` rebuilds the column around the value.
-    /// `current` reads the column's present value (UPDATE); INSERT starts from NULL.
+    /// `current` is what the column has so far: its present value (UPDATE), or the result of an earlier assignment to
+    /// another part of it; INSERT starts from NULL.
     pub(crate) fn assigned(
         &mut self,
         relation: &Relation,
@@ -356,7 +360,12 @@ impl Analyzer<'_> {
                 for (index, column) in columns.iter().enumerate() {
                     names.push(column.name.clone());
                     let number = super::scope::attribute_number(index)?;
-                    let old = Expr::Field { record: Box::new(base.clone()), number, ty: column.ty };
+                    let old = match &base {
+                        Expr::Row { fields, form: CallForm::ImplicitCast, .. } if index < fields.len() => {
+                            fields[index].clone()
+                        }
+                        _ => Expr::Field { record: Box::new(base.clone()), number, ty: column.ty },
+                    };
                     match value.take_if(|_| index == position) {
                         Some(value) => {
                             fields.push(self.assign_into(
@@ -402,10 +411,9 @@ impl Analyzer<'_> {
         column: &TargetColumn,
         value: Expr,
     ) -> Result<()> {
-        // Two parts of one column: the later one is put into the earlier one's result.
+        // Of several parts of one column the last has them all.
         if let Some(target) = query.targets.iter_mut().find(|target| target.resno == column.attno) {
-            let earlier = std::mem::replace(&mut target.expr, Expr::CurrentOf { cursor: Text::default() });
-            target.expr = nest(value, earlier);
+            target.expr = value;
             return Ok(());
         }
         let name = column_of(relation, column.attno)?.name.clone();
@@ -881,40 +889,6 @@ fn implies(given: &Expr, wanted: &Expr) -> bool {
     };
     let given = conditions(given);
     conditions(wanted).iter().all(|wanted| given.iter().any(|given| same(given, wanted)))
-}
-
-/// Puts a later assignment to a part of a column onto the result of an earlier one.
-pub(crate) fn nest(later: Expr, earlier: Expr) -> Expr {
-    match later {
-        Expr::Subscript(mut subscript) => {
-            subscript.container = nest_base(subscript.container, earlier);
-            Expr::Subscript(subscript)
-        }
-        Expr::Row { fields, names, ty, form, location } => {
-            // Fields that the later row took from the old value come from the earlier row instead.
-            let earlier_fields = match earlier {
-                Expr::Row { fields, .. } => fields,
-                _ => return Expr::Row { fields, names, ty, form, location },
-            };
-            let fields = fields
-                .into_iter()
-                .zip(earlier_fields)
-                .map(|(later, earlier)| if matches!(later, Expr::Field { .. }) { earlier } else { later })
-                .collect();
-            Expr::Row { fields, names, ty, form, location }
-        }
-        other => other,
-    }
-}
-
-fn nest_base(container: Expr, earlier: Expr) -> Expr {
-    match container {
-        Expr::Subscript(mut subscript) if subscript.assignment.is_some() => {
-            subscript.container = nest_base(subscript.container, earlier);
-            Expr::Subscript(subscript)
-        }
-        _ => earlier,
-    }
 }
 
 fn is_values(select: &protobuf::SelectStmt) -> bool {

@@ -208,12 +208,17 @@ impl Analyzer<'_> {
         if left.len() > columns.len() {
             return Err(err!(SYNTAX_ERROR, "subquery has too few columns").at(location));
         }
-        let right = self.row_sublink_fields(query, link.location)?;
+        let right = self.row_sublink_fields(SubLinkKind::Row, query, link.location)?;
         self.make_row_comparison(name, left, right, location)
     }
 
     /// The fields of a subquery's one row. Each refers to the same subquery.
-    pub(crate) fn row_sublink_fields(&mut self, query: Query, location: Location) -> Result<Vec<Expr>> {
+    pub(crate) fn row_sublink_fields(
+        &mut self,
+        kind: SubLinkKind,
+        query: Query,
+        location: Location,
+    ) -> Result<Vec<Expr>> {
         let columns: Vec<TypeRef> = query
             .targets
             .iter()
@@ -221,7 +226,7 @@ impl Analyzer<'_> {
             .map(|target| expr_type(&target.expr))
             .collect();
         let record = Expr::SubLink(Box::new(SubLink {
-            kind: SubLinkKind::Row,
+            kind,
             query,
             ty: self.lookup.type_ref(types::RECORD),
             location,

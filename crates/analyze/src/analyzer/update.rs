@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use cairn_catalog::{Identity, Relation};
-use cairn_types::{Error, Result, Text, err};
+use cairn_types::{Error, Result, err};
 use pg_query::protobuf::{self, Node, node::Node as NodeEnum};
 
 use super::{
     Analyzer, ExprKind,
-    insert::{column_of, nest},
+    insert::column_of,
     names::{inner, inner_box},
     scope::NamespaceItem,
     select::new_query,
@@ -142,10 +142,25 @@ impl Analyzer<'_> {
                     )));
                 }
             }
-            let current = if assignment.indirection.is_empty() {
-                None
-            } else {
-                Some(Expr::Var(Var { varno: target, attno, levels_up: 0, ty: column.ty, location }))
+            let earlier = targets.iter().position(|target| target.resno == attno);
+            if let Some(earlier) = earlier {
+                let partial = |expr: &Expr| {
+                    matches!(expr, Expr::Subscript(subscript) if subscript.assignment.is_some())
+                        || matches!(expr, Expr::Row { form: CallForm::ImplicitCast, .. })
+                };
+                if assignment.indirection.is_empty() || !partial(&targets[earlier].expr) {
+                    return Err(err!(
+                        SYNTAX_ERROR,
+                        "multiple assignments to same column \"{}\"",
+                        column_of(relation, attno)?.name
+                    ));
+                }
+            }
+            // A second part of a column is put into the result of the first.
+            let current = match earlier {
+                _ if assignment.indirection.is_empty() => None,
+                Some(earlier) => Some(targets[earlier].expr.clone()),
+                None => Some(Expr::Var(Var { varno: target, attno, levels_up: 0, ty: column.ty, location })),
             };
             let before = std::mem::replace(&mut self.level().kind, ExprKind::UpdateTarget);
             let value = self.assigned(relation, attno, &assignment.indirection, value, current, location);
@@ -160,20 +175,8 @@ impl Analyzer<'_> {
                     None => self.null_of(column.ty)?,
                 };
             }
-            if let Some(earlier) = targets.iter_mut().find(|target| target.resno == attno) {
-                let partial = |expr: &Expr| {
-                    matches!(expr, Expr::Subscript(subscript) if subscript.assignment.is_some())
-                        || matches!(expr, Expr::Row { form: CallForm::ImplicitCast, .. })
-                };
-                if assignment.indirection.is_empty() || !partial(&earlier.expr) {
-                    return Err(err!(
-                        SYNTAX_ERROR,
-                        "multiple assignments to same column \"{}\"",
-                        column_of(relation, attno)?.name
-                    ));
-                }
-                let old = std::mem::replace(&mut earlier.expr, Expr::CurrentOf { cursor: Text::default() });
-                earlier.expr = nest(value, old);
+            if let Some(earlier) = earlier {
+                targets[earlier].expr = value;
                 continue;
             }
             targets.push(TargetEntry {
@@ -207,7 +210,7 @@ impl Analyzer<'_> {
                     return Err(err!(SYNTAX_ERROR, "number of columns does not match number of values")
                         .at(link.location));
                 }
-                Ok(self.row_sublink_fields(query, link.location)?.into())
+                Ok(self.row_sublink_fields(SubLinkKind::RowSource, query, link.location)?.into())
             }
             NodeEnum::RowExpr(row) => {
                 if row.args.len() != columns {

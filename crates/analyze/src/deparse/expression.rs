@@ -52,7 +52,7 @@ impl<'a> Deparser<'a> {
             Expr::SubLink(link) => {
                 let again = self.pretty()
                     && parent.is_some()
-                    && matches!(link.kind, SubLinkKind::Expr | SubLinkKind::Row);
+                    && matches!(link.kind, SubLinkKind::Expr | SubLinkKind::Row | SubLinkKind::RowSource);
                 self.push(if again { "(" } else { "" });
                 self.sublink(link);
                 self.push(if again { ")" } else { "" });
@@ -553,7 +553,7 @@ impl<'a> Deparser<'a> {
                 self.subquery(&link.query, false);
                 self.push("))");
             }
-            SubLinkKind::Expr | SubLinkKind::Row => {
+            SubLinkKind::Expr | SubLinkKind::Row | SubLinkKind::RowSource => {
                 self.push("(");
                 self.subquery(&link.query, false);
                 self.push(")");

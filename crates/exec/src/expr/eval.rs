@@ -245,6 +245,7 @@ impl Code {
             }
             Code::Subscript(subscript) => super::subscript::eval(subscript, cx, frame),
             Code::SubPlan(number) => crate::subplan::eval(*number, cx, frame),
+            Code::SubPlanAgain(number) => crate::subplan::eval_again(*number, frame),
             Code::CurrentOf { cursor, table, key } => {
                 let position = cx.runner.cursor_position(cursor, *table)?;
                 Ok(Datum::Bool(match (&position, &frame.registers[*key]) {

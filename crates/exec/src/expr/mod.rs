@@ -143,6 +143,8 @@ pub enum Code {
     Subscript(Box<Subscript>),
     /// A subquery used as an expression, by its number in the plan.
     SubPlan(usize),
+    /// Its answer for this row, once more.
+    SubPlanAgain(usize),
     /// `where current of`: whether the row whose key is in the register is the cursor's.
     CurrentOf {
         cursor: Text,

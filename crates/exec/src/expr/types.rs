@@ -32,7 +32,7 @@ pub fn type_of(expr: &Expr) -> TypeRef {
         Expr::Collate { arg, collation, .. } => TypeRef { collation: *collation, ..type_of(arg) },
         Expr::SubLink(link) => match link.kind {
             SubLinkKind::Exists | SubLinkKind::Any(_) | SubLinkKind::All(_) => BOOL,
-            SubLinkKind::Expr | SubLinkKind::Row | SubLinkKind::Array => link.ty,
+            SubLinkKind::Expr | SubLinkKind::Row | SubLinkKind::RowSource | SubLinkKind::Array => link.ty,
         },
         Expr::Aggregate(call) => call.ty,
         Expr::Window(call) => call.ty,

@@ -17,18 +17,24 @@ impl Planner<'_> {
         let correlated = is_correlated(&link.query);
         // A condition may be compiled in two places (an index bound and the re-check after a lock): it is one subquery
         // still, whose answer both see.
-        if !correlated
+        let is_source = matches!(link.kind, SubLinkKind::RowSource);
+        if (!correlated || is_source)
             && let Some((_, number)) =
                 self.level().sublinks.iter().find(|(known, _)| same_sublink(known, link))
         {
-            return Ok(Code::SubPlan(*number));
+            // Targets are evaluated in the order in which they are compiled: the first one has run it.
+            return Ok(if correlated { Code::SubPlanAgain(*number) } else { Code::SubPlan(*number) });
         }
         // The outer sides are compiled in the outer query's terms, before the subquery is entered.
         let outer = match &link.kind {
             SubLinkKind::Any(comparison) | SubLinkKind::All(comparison) => {
                 self.compile_all(&comparison.left)?
             }
-            SubLinkKind::Exists | SubLinkKind::Expr | SubLinkKind::Row | SubLinkKind::Array => Vec::new(),
+            SubLinkKind::Exists
+            | SubLinkKind::Expr
+            | SubLinkKind::Row
+            | SubLinkKind::RowSource
+            | SubLinkKind::Array => Vec::new(),
         };
         let outer_subplans = std::mem::take(&mut self.fresh_subplans);
         let first_cte = self.ctes.len();
@@ -42,7 +48,7 @@ impl Planner<'_> {
         let kind = match &link.kind {
             SubLinkKind::Exists => SubPlanKind::Exists,
             SubLinkKind::Expr => SubPlanKind::Scalar,
-            SubLinkKind::Row => SubPlanKind::Row {
+            SubLinkKind::Row | SubLinkKind::RowSource => SubPlanKind::Row {
                 shape: columns
                     .iter()
                     .map(|target| {
@@ -84,11 +90,12 @@ impl Planner<'_> {
             outputs: planned.outputs,
             kind,
             correlated,
+            read_again: correlated && is_source,
             ctes,
             label,
         });
         self.fresh_subplans.push(number);
-        if self.cx.explain || !correlated {
+        if self.cx.explain || !correlated || is_source {
             self.level_mut().sublinks.push((link.clone(), number));
         }
         Ok(Code::SubPlan(number))

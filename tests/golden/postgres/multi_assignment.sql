@@ -1,0 +1,38 @@
+-- The source of `set (a, b) = (select ...)` runs once for a row.
+create sequence s;
+create type pair as (x int, y int);
+create table t (id int primary key, a bigint, b bigint, p pair);
+insert into t select i, 0, 0, row(0, 0)::pair from generate_series(1, 3) i;
+update t set (a, b) = (select nextval('s'), t.id) returning *;
+update t set (b, a) = (select nextval('s'), t.id) returning *;
+update t set (b, a) = (select nextval('s'), 7) returning *;
+update t set (p.x, a, p.y) = (select nextval('s'), id * 10, id) returning *;
+update t set (a, b) = (select nextval('s'), t.id), (p.y, p.x) = (select nextval('s'), t.id) returning *;
+select last_value from s;
+insert into t values (1, 5, 5) on conflict (id) do update set (a, b) = (select nextval('s'), excluded.b + t.id) returning *;
+insert into t values (1, 5, 5), (2, 6, 6) on conflict (id) do update set (a, b) = (select nextval('s'), excluded.b + t.id) returning *;
+select last_value from s;
+update t set (a, b) = (select id, 1 from generate_series(1, 2)) where id = 1;
+with u as (update t set (a, b) = (select id, 1 where id > 1) returning *) select * from u order by id;
+update t set (a, b) = (select 1) ;
+update t set (a, a) = (select 1, 2);
+with u as (update t set (a, b) = (u.id + 10, default) from t u where u.id = t.id returning t.*) select * from u order by id;
+with u as (update t set (a, b) = (select max(u.id), min(u.id) from t u where u.id >= t.id) returning *) select * from u order by id;
+create function f() returns int language plpgsql as $$ declare r int := 3; begin update t set (a, b) = (select currval('s'), r + t.id); return r; end $$;
+select f(), (select last_value from s);
+select * from t order by id;
+-- Parts of one column, assigned one after the other.
+create type nested as (p pair, q pair, a int[]);
+create table n (id int primary key, v nested, w int[], u pair[]);
+insert into n (id, v.p.x, v.q.y, v.p.y) values (1, 1, 2, 3);
+insert into n (id, v.p.x, v.q.y, v.p.y, w[1], w[3]) values (2, 1, 2, 3, 4, 5), (3, 6, 7, 8, 9, 10);
+insert into n (id, w[2], v.a[1], v.a[2], u[1].x, u[1].y, u[2].y) select 4, 1, 2, 3, 4, 5, 6;
+select * from n order by id;
+update n set v.p.x = (v).p.y, v.p.y = (v).p.x, v.q.x = 11, w[1] = w[3], w[2] = 12 where id < 4 returning *;
+update n set u[1].x = 20, u[1].y = (u[1]).x, u[3].x = 21 where id = 4 returning *;
+update n set v.p.x = 1, v.p = null;
+update n set v.p.x = 1, v.p.x = 2 where id = 1 returning *;
+update n set v = null, v.p = null;
+update n set w[1] = 1, w = null;
+insert into n (id, id) values (1, 2);
+insert into n (id, v.p, v.p.x) values (9, row(1, 2), 5) returning *;
