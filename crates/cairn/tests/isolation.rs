@@ -118,18 +118,21 @@ fn run(server: &Server, path: &Path) -> Result<String, Failed> {
         };
         if statement == "..." {
             if !session.waiting {
-                return Err(format!("{line}: nothing is waiting").into());
+                output.push_str("  did not wait\n");
+                continue;
             }
         } else {
             session.commands.send(statement.to_owned())?;
         }
         if must_wait {
             match session.answers.recv_timeout(WAIT_OBSERVED) {
-                Err(RecvTimeoutError::Timeout) => output.push_str("  waits\n"),
+                Err(RecvTimeoutError::Timeout) => {
+                    output.push_str("  waits\n");
+                    session.waiting = true;
+                }
                 Ok(answer) => output.push_str(&answer),
                 Err(error) => return Err(format!("{line}: {error}").into()),
             }
-            session.waiting = true;
         } else {
             let answer = session
                 .answers

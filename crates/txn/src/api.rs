@@ -63,13 +63,18 @@ pub struct BeginOptions {
     pub read_time: Option<Timestamp>,
 }
 
-/// Row lock modes with PostgreSQL's conflict table (manual, section 13.3.2), weakest first.
+/// Row lock modes, weakest first: PostgreSQL's with their conflict table (manual, section 13.3.2), and one on either side
+/// of them that tell a row's removal from a lock that is as strong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RowLockMode {
+    /// Waits for who removes the key, and for nobody else (ON CONFLICT DO NOTHING).
+    Witness,
     KeyShare,
     Share,
     NoKeyUpdate,
     Update,
+    /// UPDATE of who deletes the key.
+    Remove,
 }
 
 /// Table lock modes with PostgreSQL's conflict table (manual, section 13.3.1), weakest first.

@@ -557,7 +557,7 @@ impl Transaction for Txn {
 
     fn lock_row(&self, key: &[u8], mode: RowLockMode, wait: WaitPolicy) -> Result<LockOutcome> {
         let outcome = self.core.database.locks.lock_row(&self.owner, key, mode, wait)?;
-        if outcome != LockOutcome::Skipped {
+        if outcome != LockOutcome::Skipped && mode != RowLockMode::Witness {
             self.check_unchanged(key, mode)?;
         }
         Ok(outcome)

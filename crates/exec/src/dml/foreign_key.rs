@@ -391,7 +391,7 @@ fn cascade(
         return Err(Error::internal("a cascade into a table that was not planned"));
     };
     let deletes = event.new.is_none() && action == ForeignKeyAction::Cascade;
-    let mode = if deletes { RowLockMode::Update } else { RowLockMode::NoKeyUpdate };
+    let mode = if deletes { RowLockMode::Remove } else { RowLockMode::NoKeyUpdate };
     let columns: Vec<usize> = match action {
         ForeignKeyAction::SetNull | ForeignKeyAction::SetDefault
             if event.new.is_none() && !key.constraint.on_delete_columns.is_empty() =>

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use cairn_catalog::TypeRef;
-use cairn_txn::{Isolation, RowLockMode};
+use cairn_txn::{Isolation, LockOutcome, RowLockMode};
 use cairn_types::{Datum, Error, Result, Row, bail};
 
 use super::events;
@@ -301,7 +301,7 @@ impl ModifyState {
         plan: &Modify,
         row: &Located,
     ) -> Result<bool> {
-        let Some(key) = lock_located(cx, frame, row, RowLockMode::Update)? else { return Ok(false) };
+        let Some(key) = lock_located(cx, frame, row, RowLockMode::Remove)? else { return Ok(false) };
         let target = &plan.targets.tables[0];
         for column in 0..target.layout.kinds.len() {
             frame.registers[target.first + column] = frame.registers[row.place.first + column].clone();
@@ -413,9 +413,21 @@ fn in_the_way(cx: &ExecContext<'_>, key: &[u8], updates: bool) -> Result<Option<
         cx.txn.lock_row(key, RowLockMode::Update, unique::wait(cx)).sql()?;
         return Ok(None);
     }
-    // DO NOTHING leaves a row that is there alone, its locks included.
+    // DO NOTHING leaves a row that is there alone, its locks included, once it is clear that nobody is removing it.
     if let Some(newest) = present(cx.txn.newest(key).sql()?) {
-        return Ok(Some(newest));
+        if newest.own_command.is_some() {
+            return Ok(Some(newest));
+        }
+        let looked = cx.txn.savepoint();
+        let waited = cx.txn.lock_row(key, RowLockMode::Witness, unique::wait(cx)).sql();
+        cx.txn.rollback_to(looked).sql()?;
+        cx.txn.release(looked).sql()?;
+        if waited? == (LockOutcome::Acquired { waited: false }) {
+            return Ok(Some(newest));
+        }
+        if let Some(newest) = present(cx.txn.newest(key).sql()?) {
+            return Ok(Some(newest));
+        }
     }
     Ok(present(unique::claim(cx, key)?))
 }

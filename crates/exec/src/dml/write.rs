@@ -147,7 +147,7 @@ impl Target {
 
     fn remove_entry(&self, cx: &ExecContext<'_>, entry: &Entry) -> Result<()> {
         if entry.unique {
-            cx.txn.lock_row(&entry.key, cairn_txn::RowLockMode::Update, unique::wait(cx)).sql()?;
+            cx.txn.lock_row(&entry.key, cairn_txn::RowLockMode::Remove, unique::wait(cx)).sql()?;
         }
         cx.txn.delete(&entry.key).sql()
     }
@@ -199,8 +199,13 @@ impl Target {
         let differs = |frame: &Frame, column: usize| {
             !cairn_types::compare::equal(&old[column], &frame.registers[self.first + column], false)
         };
+        let mode = if assigned.primary {
+            cairn_txn::RowLockMode::Remove
+        } else {
+            cairn_txn::RowLockMode::Update
+        };
         if assigned.keys.iter().any(|column| differs(frame, *column)) {
-            cx.txn.lock_row(old_key, cairn_txn::RowLockMode::Update, unique::wait(cx)).sql()?;
+            cx.txn.lock_row(old_key, mode, unique::wait(cx)).sql()?;
         }
         let mut moved = None;
         if assigned.primary {

@@ -6,7 +6,10 @@ use std::collections::HashMap;
 use cairn_catalog::acl::{self, ObjectKind, Privileges};
 use cairn_catalog::{Persistence, Relation, RelationKind, SequenceInfo};
 use cairn_exec::{TxnResultExt, txn_error};
-use cairn_txn::{Error as TxnError, SequenceOptions};
+use cairn_txn::{
+    Error as TxnError, LockOutcome, LockScope, LockTag, SequenceOptions, TableLockMode, WaitPolicy,
+};
+use cairn_types::oid::catalogs;
 use cairn_types::{Datum, Error, Oid, Result, err};
 
 use super::{Arguments, System};
@@ -106,6 +109,19 @@ impl System<'_> {
         if has & wanted != 0 { Ok(()) } else { Err(crate::rights::denied("sequence", &relation.name)) }
     }
 
+    /// Keeps the sequence from being dropped or altered to the end of the transaction.
+    fn hold(&self, oid: Oid) -> Result<()> {
+        let tag = LockTag::Object { class: catalogs::PG_CLASS, object: oid };
+        let wait = WaitPolicy::Block { timeout: self.host.lock_timeout() };
+        let transaction = self.host.transaction()?;
+        let outcome =
+            transaction.lock_object(tag, TableLockMode::RowExclusive, LockScope::Transaction, wait).sql()?;
+        if outcome == (LockOutcome::Acquired { waited: true }) && self.host.catalog()?.relation(oid).is_none() {
+            return Err(Error::internal(format!("could not open relation with OID {oid}")));
+        }
+        Ok(())
+    }
+
     fn check_writable(&self, relation: &Relation, function: &str) -> Result<()> {
         if relation.persistence != Persistence::Temporary && self.host.is_read_only() {
             return Err(err!(
@@ -117,6 +133,7 @@ impl System<'_> {
     }
 
     fn next_value(&self, oid: Oid) -> Result<i64> {
+        self.hold(oid)?;
         let (relation, info) = self.sequence(oid)?;
         self.require_any(relation, acl::USAGE | acl::UPDATE)?;
         self.check_writable(relation, "nextval")?;
@@ -129,6 +146,7 @@ impl System<'_> {
     }
 
     fn current_value(&self, oid: Oid) -> Result<i64> {
+        self.hold(oid)?;
         let (relation, _) = self.sequence(oid)?;
         self.require_any(relation, acl::USAGE | acl::SELECT)?;
         self.host.sequence_memory().borrow().values.get(&oid).copied().ok_or_else(|| {
@@ -153,6 +171,7 @@ impl System<'_> {
     }
 
     fn set_value(&self, oid: Oid, value: i64, is_called: bool) -> Result<Datum> {
+        self.hold(oid)?;
         let (relation, info) = self.sequence(oid)?;
         self.require_any(relation, acl::UPDATE)?;
         self.check_writable(relation, "setval")?;

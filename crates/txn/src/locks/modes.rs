@@ -2,7 +2,7 @@
 
 use crate::{RowLockMode, TableLockMode};
 
-/// A row lock mode (0 to 3) or a table lock mode (4 to 11).
+/// A row lock mode (0 to 5) or a table lock mode (6 to 13).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Mode(u8);
 
@@ -10,7 +10,9 @@ pub(super) struct Mode(u8);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ModeSet(u16);
 
-const FIRST_TABLE_MODE: u8 = 4;
+const FIRST_TABLE_MODE: u8 = 6;
+const ROW_MODES: u16 = (1 << FIRST_TABLE_MODE) - 1;
+const MODES: usize = 14;
 
 const fn bits(modes: &[u8]) -> u16 {
     let mut set = 0;
@@ -23,29 +25,33 @@ const fn bits(modes: &[u8]) -> u16 {
 }
 
 /// What each mode conflicts with. Symmetric.
-const CONFLICTS: [u16; 12] = [
-    // KEY SHARE, SHARE, NO KEY UPDATE, UPDATE
-    bits(&[3]),
-    bits(&[2, 3]),
-    bits(&[1, 2, 3]),
-    bits(&[0, 1, 2, 3]),
+const CONFLICTS: [u16; MODES] = [
+    // WITNESS, KEY SHARE, SHARE, NO KEY UPDATE, UPDATE, REMOVE
+    bits(&[5]),
+    bits(&[4, 5]),
+    bits(&[3, 4, 5]),
+    bits(&[2, 3, 4, 5]),
+    bits(&[1, 2, 3, 4, 5]),
+    bits(&[0, 1, 2, 3, 4, 5]),
     // ACCESS SHARE, ROW SHARE, ROW EXCLUSIVE, SHARE UPDATE EXCLUSIVE
-    bits(&[11]),
-    bits(&[10, 11]),
-    bits(&[8, 9, 10, 11]),
-    bits(&[7, 8, 9, 10, 11]),
+    bits(&[13]),
+    bits(&[12, 13]),
+    bits(&[10, 11, 12, 13]),
+    bits(&[9, 10, 11, 12, 13]),
     // SHARE, SHARE ROW EXCLUSIVE, EXCLUSIVE, ACCESS EXCLUSIVE
-    bits(&[6, 7, 9, 10, 11]),
-    bits(&[6, 7, 8, 9, 10, 11]),
-    bits(&[5, 6, 7, 8, 9, 10, 11]),
-    bits(&[4, 5, 6, 7, 8, 9, 10, 11]),
+    bits(&[8, 9, 11, 12, 13]),
+    bits(&[8, 9, 10, 11, 12, 13]),
+    bits(&[7, 8, 9, 10, 11, 12, 13]),
+    bits(&[6, 7, 8, 9, 10, 11, 12, 13]),
 ];
 
-const NAMES: [&str; 12] = [
+const NAMES: [&str; MODES] = [
+    "RowWitnessLock",
     "RowKeyShareLock",
     "RowShareLock",
     "RowNoKeyUpdateLock",
     "RowUpdateLock",
+    "RowRemoveLock",
     "AccessShareLock",
     "RowShareLock",
     "RowExclusiveLock",
@@ -103,11 +109,11 @@ impl ModeSet {
     /// Whether holding these makes asking for `mode` superfluous. Row modes are ordered by strength; table modes are
     /// not (SHARE and ROW EXCLUSIVE), and each is listed by its own name.
     pub(super) fn cover(self, mode: Mode) -> bool {
-        if mode.is_row() { (self.0 & 0xF) >> mode.0 != 0 } else { self.0 & (1 << mode.0) != 0 }
+        if mode.is_row() { (self.0 & ROW_MODES) >> mode.0 != 0 } else { self.0 & (1 << mode.0) != 0 }
     }
 
     pub(super) fn iter(self) -> impl Iterator<Item = Mode> {
-        (0..12).map(Mode).filter(move |mode| self.0 & (1 << mode.0) != 0)
+        (0..MODES as u8).map(Mode).filter(move |mode| self.0 & (1 << mode.0) != 0)
     }
 }
 
@@ -115,8 +121,14 @@ impl ModeSet {
 mod tests {
     use super::*;
 
-    const ROW: [RowLockMode; 4] =
-        [RowLockMode::KeyShare, RowLockMode::Share, RowLockMode::NoKeyUpdate, RowLockMode::Update];
+    const ROW: [RowLockMode; 6] = [
+        RowLockMode::Witness,
+        RowLockMode::KeyShare,
+        RowLockMode::Share,
+        RowLockMode::NoKeyUpdate,
+        RowLockMode::Update,
+        RowLockMode::Remove,
+    ];
     const TABLE: [TableLockMode; 8] = [
         TableLockMode::AccessShare,
         TableLockMode::RowShare,
@@ -140,10 +152,10 @@ mod tests {
             .collect()
     }
 
-    /// The manual's tables, as printed there.
+    /// The manual's tables, as printed there, with our two around the four of rows.
     #[test]
     fn conflict_tables() {
-        assert_eq!(table(&ROW.map(Mode::of_row)), ["...x", "..xx", ".xxx", "xxxx"]);
+        assert_eq!(table(&ROW.map(Mode::of_row)), [".....x", "....xx", "...xxx", "..xxxx", ".xxxxx", "xxxxxx"]);
         let expected =
             [".......x", "......xx", "....xxxx", "...xxxxx", "..xx.xxx", "..xxxxxx", ".xxxxxxx", "xxxxxxxx"];
         assert_eq!(table(&TABLE.map(Mode::of_table)), expected);
