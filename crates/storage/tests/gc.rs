@@ -349,6 +349,30 @@ fn dropped_storages_go_after_the_retention() {
     drop(pin);
 }
 
+/// A table that kept less history than the catalog does was dropped: its rows are refused, not missing.
+#[test]
+fn the_horizon_of_a_dropped_storage_is_remembered() {
+    let store = Store::new(EngineOptions { retention: Retention::Micros(60_000_000), ..options() });
+    store.write(&key(1), at(100), Some(&[1]));
+    store.collect(at(100));
+    let mut batch = store.engine.batch();
+    batch.set_retention(TABLE, Some(Retention::Micros(0)));
+    batch.add_dropped_storage(TABLE, at(110));
+    store.engine.write_at(batch, at(110)).unwrap();
+    store.engine.apply_retentions(&[(TABLE, Some(Retention::Micros(0)))]);
+    store.collect(at(120));
+    assert_eq!(store.engine.dropped_storages().unwrap(), []);
+    let store = store.restart();
+    let past = store.engine.pin_past(1, at(105)).unwrap();
+    assert_eq!(past.check(TABLE), Err(at(120)));
+    assert_eq!(past.check(TABLE + 1), Ok(()));
+    drop(past);
+    for second in 120..200 {
+        store.collect(at(second));
+    }
+    assert_eq!(store.engine.horizons().own.len(), 0, "all others have passed it");
+}
+
 #[test]
 fn a_dropped_storage_waits_for_older_pins() {
     let store = Store::new(options());

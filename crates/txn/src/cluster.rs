@@ -249,6 +249,12 @@ impl Cluster {
                     return Err(Error::DatabaseInUse(template.to_owned()));
                 }
                 source.checkpoint(&path)?;
+                // Settings are of the database, not of what is in it.
+                if source.engine().database_retention().is_some() {
+                    let engine = Engine::open(&path, &self.options, &self.resources, &self.clock)?;
+                    engine.set_retention(None)?;
+                    engine.close(self.clock.now())?;
+                }
             }
         }
         sync_directory(&path)?;

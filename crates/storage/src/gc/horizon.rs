@@ -162,6 +162,10 @@ impl History {
         self.retention.unwrap_or(self.server_retention)
     }
 
+    pub(crate) fn database_retention(&self) -> Option<Retention> {
+        self.retention
+    }
+
     pub(crate) fn own_retention(&self, storage: StorageId) -> Option<Retention> {
         self.own.get(&storage)?.retention
     }
@@ -193,11 +197,6 @@ impl History {
                 self.own.insert(storage, Own { retention, horizon: self.default });
             }
         }
-    }
-
-    /// The storage is no more.
-    pub(crate) fn forget(&mut self, storage: StorageId) {
-        self.own.remove(&storage);
     }
 
     /// Looks at the clock: a gap is noted.

@@ -138,6 +138,11 @@ impl Engine {
         self.history.lock().retention()
     }
 
+    /// The database's own retention, if it has one.
+    pub fn database_retention(&self) -> Option<Retention> {
+        self.history.lock().database_retention()
+    }
+
     /// Storages with a retention of their own.
     pub fn storage_retentions(&self) -> HashMap<StorageId, Retention> {
         self.history.lock().own_retentions()

@@ -100,11 +100,14 @@ impl Engine {
         }
         let mut history = self.history.lock();
         batch.delete_cf(self.meta_family(), meta::dropped_key(storage));
-        batch.delete_cf(self.meta_family(), meta::retention_key(storage));
+        // Its horizon is remembered until the others have passed it: reading it at an older time is refused, not empty.
+        history.set_own_retention(storage, None);
+        if let Some(record) = history.encode_own(storage) {
+            batch.put_cf(self.meta_family(), meta::retention_key(storage), record);
+        }
         self.db.write_opt(batch, &self.write_options)?;
-        history.forget(storage);
-        self.gc.publish(history.horizons());
         drop(history);
+        self.dead_ranges().clear(storage);
         self.gc.writes.take(storage);
         if !is_small {
             self.sync()?;
