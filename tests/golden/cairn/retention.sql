@@ -1,0 +1,26 @@
+-- cairn.retention: of the database, of a table; VACUUM; reading a past that is no longer kept.
+show cairn.retention;
+set cairn.retention = '1min';
+alter database :DBNAME set cairn.retention = '2 fortnights';
+create table kept (a int primary key, b text) with (cairn.retention = '1h', fillfactor = 90);
+create index on kept (b);
+select reloptions from pg_class where relname = 'kept';
+alter table kept set (cairn.retention = '-2');
+alter table kept set (cairn.retention = 'soon');
+alter table kept set (cairn.patience = '1h');
+alter table kept set (cairn.retention = '-1');
+alter table kept reset (fillfactor);
+select reloptions from pg_class where relname = 'kept';
+alter table kept reset (cairn.retention);
+select reloptions from pg_class where relname = 'kept';
+alter role postgres set cairn.retention = '1h';
+insert into kept select g, 'row ' || g from generate_series(1, 1000) g;
+update kept set b = b || '!';
+delete from kept where a > 10;
+vacuum kept;
+vacuum (full, analyze) kept;
+select count(*), max(b) from kept;
+select reltuples from pg_class where relname = 'kept';
+begin;
+vacuum kept;
+rollback;
