@@ -190,7 +190,17 @@ impl Cursor {
                     None => walk.seek_bound(&self.low)?,
                 }
             }
-            State::OnRow => walk.leave_row(&self.key)?,
+            State::OnRow => {
+                match self.learner.as_mut().and_then(|l| l.leave(&self.key, walk.stats.steps())) {
+                    Some(jump) if jump.to.bytes >= self.high => {
+                        walk.count_jump(&jump);
+                        self.state = State::End;
+                        return Ok(false);
+                    }
+                    Some(jump) => walk.jump_forward(&jump)?,
+                    None => walk.leave_row(&self.key)?,
+                }
+            }
         }
         loop {
             let Some((found, time)) = walk.current()? else { break };
@@ -211,7 +221,7 @@ impl Cursor {
                     self.time = time;
                     self.state = State::OnRow;
                     if let Some(learner) = &mut self.learner {
-                        learner.live(walk.stats.steps());
+                        learner.live(&self.key, walk.stats.steps());
                     }
                     return Ok(true);
                 }
@@ -237,7 +247,8 @@ impl Cursor {
             }
         }
         if let Some(learner) = &mut self.learner {
-            learner.live(walk.stats.steps());
+            let bound = if self.direction == Direction::Forward { &self.high } else { &self.low };
+            learner.end(bound, walk.stats.steps());
         }
         self.state = State::End;
         Ok(false)
@@ -283,7 +294,7 @@ impl Cursor {
                     self.time = time;
                     self.state = State::OnRow;
                     if let Some(learner) = &mut self.learner {
-                        learner.live(walk.stats.steps());
+                        learner.live(&self.key, walk.stats.steps());
                     }
                     return Ok(true);
                 }
@@ -309,7 +320,8 @@ impl Cursor {
             }
         }
         if let Some(learner) = &mut self.learner {
-            learner.live(walk.stats.steps());
+            let bound = if self.direction == Direction::Forward { &self.high } else { &self.low };
+            learner.end(bound, walk.stats.steps());
         }
         self.state = State::End;
         Ok(false)

@@ -20,6 +20,12 @@ thread_local! {
     static TAKEN: Cell<[u64; 3]> = const { Cell::new([0; 3]) };
 }
 
+/// Delete marks that this thread's iterators have stepped over, since it began.
+#[inline]
+pub(crate) fn deletes() -> u64 {
+    CONTEXT.with_borrow(|context| context.metric(PerfMetric::InternalDeleteSkippedCount))
+}
+
 /// Adds what this thread has counted since the last call.
 #[inline]
 pub(crate) fn add_to(stats: &mut ReadStats) {

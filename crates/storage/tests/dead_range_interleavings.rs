@@ -92,7 +92,7 @@ impl Store {
             let newer = versions.keys().next_back().is_some_and(|newest| *newest > at);
             let visible = versions.range(..=at).next_back();
             if let Some((_, true)) = visible {
-                reader.live();
+                reader.live(&key);
                 found.push(number);
                 continue;
             }
@@ -106,7 +106,7 @@ impl Store {
                 }
             }
         }
-        reader.live();
+        reader.end(&[0, 0, 0, if backward { 1 } else { 2 }]);
         if backward {
             found.reverse();
         }

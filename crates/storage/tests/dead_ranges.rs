@@ -25,6 +25,11 @@ fn store() -> Store {
     store_with(EngineOptions::default())
 }
 
+fn open_at(directory: &std::path::Path) -> Arc<Engine> {
+    let resources = Resources::new(32 << 20, 16 << 20);
+    Arc::new(Engine::open(directory, &EngineOptions::default(), &resources, &Clock::system()).unwrap())
+}
+
 fn row(number: u32) -> Vec<u8> {
     [7u32.to_be_bytes(), number.to_be_bytes()].concat()
 }
@@ -208,33 +213,65 @@ fn keys_around_a_border() {
 #[test]
 fn known_again_after_a_restart() {
     let directory = tempfile::tempdir().unwrap();
-    let open = || {
-        let resources = Resources::new(32 << 20, 16 << 20);
-        let engine =
-            Engine::open(directory.path(), &EngineOptions::default(), &resources, &Clock::system()).unwrap();
-        Arc::new(engine)
-    };
+    let open = || open_at(directory.path());
     let mut store = Store { engine: open(), now: 1000, _directory: tempfile::tempdir().unwrap() };
     store.write(0..10_000, Some(b"x"));
     store.write(100..9_000, None);
     assert_eq!(store.all(Direction::Forward, store.now).0.len(), 1100);
     assert_eq!(store.all(Direction::Forward, store.now).0.len(), 1100);
     store.engine.close(Timestamp(store.now)).unwrap();
-    store.engine = Arc::new(
-        Engine::open(
-            tempfile::tempdir().unwrap().path(),
-            &EngineOptions::default(),
-            &Resources::new(8 << 20, 4 << 20),
-            &Clock::system(),
-        )
-        .unwrap(),
-    );
+    // One store at a time has the directory.
+    let elsewhere = tempfile::tempdir().unwrap();
+    store.engine = open_at(elsewhere.path());
     store.engine = open();
     assert_eq!(store.engine.dead_ranges().count(7), 0);
     assert_eq!(store.engine.learn_dead_ranges(Timestamp(store.now), &|| false).unwrap(), 1);
     let (found, stats) = store.all(Direction::Forward, store.now);
     assert_eq!(found.len(), 1100);
     assert!(stats.nexts < 1300, "{stats:?}");
+}
+
+/// Delete marks of RocksDB's own are stepped over once: between two rows going forward, behind the last one backward.
+#[test]
+fn marks_that_a_collection_leaves_behind() {
+    for (direction, live) in [(Direction::Forward, [0, 4_999]), (Direction::Backward, [1, 0])] {
+        let directory = tempfile::tempdir().unwrap();
+        let open = || open_at(directory.path());
+        let mut store = Store { engine: open(), now: 1000, _directory: tempfile::tempdir().unwrap() };
+        let doomed: Vec<u32> = (0..5_000).filter(|number| !live.contains(number)).collect();
+        store.write(0..5_000, Some(b"x"));
+        store.write(doomed.iter().copied(), None);
+        store.engine.flush().unwrap();
+        let (value_time, now) = (store.now - 1, store.now);
+        drop(store);
+        {
+            // As the compaction filter leaves them where older files lie below.
+            let rocks = rocksdb::Options::default();
+            let db = rocksdb::DB::open_cf(&rocks, directory.path(), ["default", "meta"]).unwrap();
+            for number in doomed {
+                for time in [value_time, now] {
+                    let mut stored = Vec::new();
+                    key::write_stored(&mut stored, &row(number), Timestamp(time));
+                    db.delete(&stored).unwrap();
+                }
+            }
+        }
+        let store = Store { engine: open(), now, _directory: tempfile::tempdir().unwrap() };
+        let marks = || {
+            ReadStats::default().add_hidden();
+            let (found, mut stats) = store.all(direction, store.now);
+            assert_eq!(found, live);
+            stats.add_hidden();
+            stats.hidden_deletes
+        };
+        let first = marks();
+        assert!(first > 5_000, "{first}");
+        // The next scans know that there are marks, and learn where.
+        marks();
+        marks();
+        let last = marks();
+        assert!(last < 50, "{direction:?}: {first} -> {last}");
+    }
 }
 
 // ---- how it has gone wrong elsewhere -------------------------------------------------------------------

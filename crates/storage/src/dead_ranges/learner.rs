@@ -10,16 +10,26 @@
 //! Runs are published in pieces while they grow, so that others jump over what this cursor is still walking
 //! through. Between a piece and the segment that it ends at lies no key at all (the cursor would have met it): the
 //! piece covers the gap too, so that both become one jump.
+//!
+//! Garbage collection turns dead versions into delete marks of RocksDB's own, which linger until they are compacted away:
+//! no key is met where they lie, but each scan steps over all of them below its iterator ([`crate::hidden`]). A
+//! gap with many of them is a run, too.
 
 use std::sync::Arc;
 
-use super::{DeadRanges, Edge, Finding, Found, Jump, Mark, Published, Space};
-use crate::{Direction, StorageId, Timestamp, key};
+use super::{DeadRanges, Edge, EdgeKind, Finding, Found, Jump, Mark, Published, Space};
+use crate::{Direction, StorageId, Timestamp, hidden, key};
 
 /// Runs of fewer keys are not worth remembering.
 const MIN_RUN: u32 = 8;
 /// A long run is published in pieces of so many keys.
 const PIECE: u32 = 256;
+/// RocksDB's own delete marks between two rows from which on the gap is worth remembering, as if it were a run.
+const MIN_HIDDEN: u64 = 32;
+/// Marks are looked for at the beginning of a range, and then once in so many rows,
+const SAMPLE: u32 = 64;
+/// but at each of so many rows of the next scans once there were many.
+const WATCH: u32 = 4096;
 /// Somebody else may have learned what lies ahead: look again after so many keys.
 const LOOK_AGAIN: u32 = 32;
 
@@ -38,11 +48,13 @@ pub(crate) struct Learner {
     ranges: Arc<DeadRanges>,
     direction: Direction,
     storage: StorageId,
+    /// The range is not inside one key space: nothing is asked or learned.
+    off: bool,
     space: Option<Arc<Space>>,
     mark: Mark,
     at: Timestamp,
-    /// Forward: where the range begins, as long as no key was met.
-    start: Option<Edge>,
+    /// No key of the range was met yet: `near` is its beginning.
+    at_start: bool,
     running: bool,
     near: Edge,
     /// `near` is the end of something known, so that even a gap behind it joins two segments.
@@ -57,8 +69,18 @@ pub(crate) struct Learner {
     /// Keys until the index is asked again; a known border is asked about when it is met.
     countdown: u32,
     border: Option<Vec<u8>>,
+    /// Whether `border` tells where the next segment begins (or that there is none).
+    border_known: bool,
     /// A piece was spoiled: nothing is learned before the iterator is renewed.
     spoiled: bool,
+    /// The thread's count of delete marks when it was last asked for.
+    marks: u64,
+    /// Rows until it is asked for again.
+    sample_in: u32,
+    /// Rows after each of which it is asked for.
+    watch: u32,
+    /// `near` is the border of the row met last (or of the range), though no dead key was met since.
+    gap: bool,
 }
 
 impl Learner {
@@ -68,10 +90,11 @@ impl Learner {
             ranges,
             direction,
             storage: 0,
+            off: true,
             space: None,
             mark,
             at: Timestamp::MIN,
-            start: None,
+            at_start: false,
             running: false,
             near: Edge::default(),
             joins: false,
@@ -82,70 +105,168 @@ impl Learner {
             steps_before: 0,
             countdown: 0,
             border: None,
+            border_known: false,
             spoiled: false,
+            marks: 0,
+            sample_in: SAMPLE,
+            watch: 0,
+            gap: false,
         }
     }
 
     /// The cursor begins with a range. A jump, if its beginning is known to be dead.
     pub(crate) fn begin(&mut self, low: &[u8], high: &[u8], at: Timestamp) -> Option<Jump> {
         self.running = false;
-        self.start = None;
+        self.gap = false;
+        self.marks = hidden::deletes();
+        self.at_start = true;
+        self.set_near(if self.direction == Direction::Forward { low } else { high }, EdgeKind::Bound);
         self.at = at;
         let storage = key::storage_of(low).unwrap_or_default();
+        let ends_inside =
+            key::storage_of(high) == Some(storage) || storage.wrapping_add(1).to_be_bytes() == *high;
+        self.off = low.len() < key::STORAGE_ID_BYTES || !ends_inside;
+        if self.off {
+            self.at_start = false;
+            self.watch = 0;
+            return None;
+        }
         if storage != self.storage || self.space.is_none() {
             self.storage = storage;
             self.space = self.ranges.space(storage);
         }
-        let found = match (&self.space, self.direction) {
-            (None, Direction::Forward) => {
-                self.start = Some(Edge::bound(low));
-                return None;
-            }
-            (None, Direction::Backward) => return None,
-            (Some(space), Direction::Forward) => space.forward(low, at),
-            (Some(space), Direction::Backward) => space.backward(high, at),
+        let Some(space) = &self.space else {
+            self.watch = 0;
+            return None;
         };
-        match found {
-            Found::Jump(jump) => {
-                self.continue_behind(&jump, 0);
-                Some(jump)
+        self.watch = if space.is_watched() { WATCH } else { 0 };
+        let found = match self.direction {
+            Direction::Forward => space.forward(low, at),
+            Direction::Backward => space.backward(high, at),
+        };
+        let jump = self.take_found(found)?;
+        self.at_start = false;
+        self.continue_behind(&jump, 0);
+        Some(jump)
+    }
+
+    /// Forward: the cursor is about to leave a row that it could see. A jump, if what lies right behind it is known.
+    #[inline]
+    pub(crate) fn leave(&mut self, key: &[u8], steps: u64) -> Option<Jump> {
+        let space = self.space.as_ref().filter(|_| !self.off)?;
+        let met = match &self.border {
+            Some(border) => {
+                key >= &border[..] || matches!(border.split_last(), Some((0, rest)) if rest == key)
             }
-            Found::Next(_) => {
-                if self.direction == Direction::Forward {
-                    self.start = Some(Edge::bound(low));
-                }
+            None => false,
+        };
+        if !met && self.border_known {
+            return None;
+        }
+        let found = space.forward(&Edge::behind(key).bytes, self.at);
+        let jump = self.take_found(found)?;
+        self.continue_behind(&jump, steps);
+        Some(jump)
+    }
+
+    fn take_found(&mut self, found: Found) -> Option<Jump> {
+        match found {
+            Found::Jump(jump) => Some(jump),
+            Found::Next(border) => {
+                self.border = border;
+                self.border_known = true;
                 None
             }
         }
     }
 
-    /// The cursor stands on a key that it can see, or at the end of its range.
+    /// The cursor stands on a key that it can see.
     #[inline]
-    pub(crate) fn live(&mut self, steps: u64) {
-        self.start = None;
-        if self.running {
-            self.end_run(steps);
+    pub(crate) fn live(&mut self, key: &[u8], steps: u64) {
+        if self.off {
+            return;
+        }
+        if self.running || self.at_start || self.watch > 0 || self.sample_in == 0 {
+            let (near_kind, far_kind) = match self.direction {
+                Direction::Forward => (EdgeKind::Key, EdgeKind::Behind),
+                Direction::Backward => (EdgeKind::Behind, EdgeKind::Key),
+            };
+            self.end_run(key, near_kind, steps);
+            if self.watch > 0 {
+                self.watch -= 1;
+                self.gap = true;
+                self.set_near(key, far_kind);
+                self.begin_piece(steps);
+            }
+        } else {
+            self.sample_in -= 1;
         }
     }
 
-    fn end_run(&mut self, steps: u64) {
-        self.running = false;
-        if self.keys >= MIN_RUN {
-            let far = self.far_edge();
-            self.publish(far, steps);
+    /// The range ends at `bound`.
+    pub(crate) fn end(&mut self, bound: &[u8], steps: u64) {
+        if !self.off {
+            self.end_run(bound, EdgeKind::Bound, steps);
         }
+    }
+
+    fn set_near(&mut self, bytes: &[u8], kind: EdgeKind) {
+        self.near.bytes.clear();
+        self.near.bytes.extend_from_slice(bytes);
+        self.near.kind = kind;
+        if kind == EdgeKind::Behind {
+            self.near.bytes.push(0);
+        }
+    }
+
+    /// A row, of which this is the near side, or the bound, ends the run.
+    fn end_run(&mut self, bytes: &[u8], kind: EdgeKind, steps: u64) {
+        let marks = hidden::deletes();
+        let hidden = marks - std::mem::replace(&mut self.marks, marks);
+        self.sample_in = SAMPLE;
+        if hidden >= MIN_HIDDEN {
+            self.space.get_or_insert_with(|| self.ranges.activate(self.storage)).watch();
+            self.watch = WATCH;
+        }
+        if !self.running && (self.gap || self.at_start) && hidden >= MIN_HIDDEN {
+            self.begin_piece(steps);
+            self.running = true;
+        }
+        if self.running && (self.keys >= MIN_RUN || hidden >= MIN_HIDDEN) {
+            // The marks may lie behind the last dead key.
+            let far = match kind {
+                _ if hidden < MIN_HIDDEN => self.far_edge(),
+                EdgeKind::Behind => Edge::behind(bytes),
+                kind => Edge { bytes: bytes.to_vec(), kind },
+            };
+            self.publish(far, steps + hidden);
+        }
+        self.running = false;
+        self.gap = false;
+        self.at_start = false;
     }
 
     /// The cursor has met a key without a visible version: its newest tombstone at or before the read time
     /// (or none at all), and whether it has, or may have, newer versions.
     pub(crate) fn dead(&mut self, key: &[u8], since: Timestamp, newer: bool, steps: u64) -> Step {
+        if self.off {
+            return Step::Walk;
+        }
         if !self.running {
             self.running = true;
-            self.joins = self.start.is_some();
-            self.near = self.start.take().unwrap_or_else(|| match self.direction {
-                Direction::Forward => Edge::before(key),
-                Direction::Backward => Edge::behind(key),
-            });
+            // Forward, a range's beginning is where many scans begin; backward, rows are added at its end.
+            self.joins = self.at_start && self.direction == Direction::Forward;
+            if !self.joins {
+                self.set_near(
+                    key,
+                    match self.direction {
+                        Direction::Forward => EdgeKind::Key,
+                        Direction::Backward => EdgeKind::Behind,
+                    },
+                );
+            }
+            self.at_start = false;
+            self.gap = false;
             self.begin_piece(steps);
             self.countdown = 0;
         }
@@ -206,13 +327,7 @@ impl Learner {
             Direction::Forward => space.forward(key, self.at),
             Direction::Backward => space.backward(&Edge::behind(key).bytes, self.at),
         };
-        match found {
-            Found::Jump(jump) => Some(jump),
-            Found::Next(border) => {
-                self.border = border;
-                None
-            }
-        }
+        self.take_found(found)
     }
 
     fn begin_piece(&mut self, steps: u64) {
@@ -228,6 +343,7 @@ impl Learner {
         self.joins = true;
         self.countdown = 0;
         self.border = None;
+        self.border_known = false;
         self.begin_piece(steps);
     }
 

@@ -137,9 +137,28 @@ pub struct Space {
     uses: AtomicU64,
     /// Sweeps since something was known or learned.
     idle_sweeps: AtomicU64,
+    /// Scans that are still to look for delete marks behind every row.
+    watched: AtomicU64,
 }
 
+/// After delete marks were found, so many scans look for more.
+const WATCHED_SCANS: u64 = 64;
+
 impl Space {
+    /// Delete marks were found somewhere between two looks.
+    pub(crate) fn watch(&self) {
+        self.watched.store(WATCHED_SCANS, Ordering::Relaxed);
+    }
+
+    /// Whether the scan that begins is to look for delete marks.
+    pub(crate) fn is_watched(&self) -> bool {
+        let left = self.watched.load(Ordering::Relaxed);
+        if left > 0 {
+            self.watched.store(left - 1, Ordering::Relaxed);
+        }
+        left > 0
+    }
+
     /// What lies at and behind a key, or a border, for a read at `at`.
     pub(crate) fn forward(&self, key: &[u8], at: Timestamp) -> Found {
         self.find(key, at, Segments::forward, |state, layer| {
@@ -503,8 +522,12 @@ pub mod model {
             self.learner.begin(&low, &high, self.at).map(|jump| jump.to.bytes)
         }
 
-        pub fn live(&mut self) {
-            self.learner.live(self.steps);
+        pub fn live(&mut self, key: &[u8]) {
+            self.learner.live(key, self.steps);
+        }
+
+        pub fn end(&mut self, bound: &[u8]) {
+            self.learner.end(bound, self.steps);
         }
 
         pub fn dead(&mut self, key: &[u8], since: Timestamp, newer: bool) -> Walked {

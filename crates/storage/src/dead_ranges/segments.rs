@@ -34,10 +34,6 @@ pub(crate) struct Edge {
 }
 
 impl Edge {
-    pub(crate) fn bound(bytes: &[u8]) -> Self {
-        Edge { bytes: bytes.to_vec(), kind: EdgeKind::Bound }
-    }
-
     pub(crate) fn before(key: &[u8]) -> Self {
         Edge { bytes: key.to_vec(), kind: EdgeKind::Key }
     }
