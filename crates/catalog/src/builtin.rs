@@ -7,7 +7,7 @@ use cairn_types::{Datum, Oid, Text};
 
 use crate::columns::*;
 use crate::objects::{self, Objects, Rows};
-use crate::system_table::{CatalogRow, RowExt, system_table};
+use crate::system_table::{CatalogRow, RowExt, blank_row, system_table};
 use crate::*;
 
 /// Everything built in. Operators, casts, aggregates and operator classes exist only here: users cannot make any yet.
@@ -217,4 +217,34 @@ fn aggregate(row: &[Datum]) -> Aggregate {
 fn collation(row: &[Datum]) -> Collation {
     use pg_collation as c;
     Collation { oid: row.oid(c::OID), name: row.text(c::COLLNAME), namespace: row.oid(c::COLLNAMESPACE) }
+}
+
+/// pg_init_privs: what the objects of the system allow from the beginning, so that `pg_dump` does not repeat it.
+pub(crate) fn first_privileges() -> Vec<CatalogRow> {
+    use crate::columns::{pg_attribute, pg_class, pg_init_privs as c, pg_namespace, pg_proc};
+    let sources = [
+        (pg_class::TABLE, pg_class::OID, pg_class::RELACL),
+        (pg_namespace::TABLE, pg_namespace::OID, pg_namespace::NSPACL),
+        (pg_proc::TABLE, pg_proc::OID, pg_proc::PROACL),
+    ];
+    let mut result = Vec::new();
+    let mut push = |class: Oid, object: &Datum, part: i32, acl: &Datum| {
+        if !acl.is_null() {
+            let mut row = blank_row(c::TABLE);
+            row[c::OBJOID] = object.clone();
+            row[c::CLASSOID] = Datum::Oid(class);
+            row[c::OBJSUBID] = Datum::Int4(part);
+            row[c::PRIVTYPE] = Datum::Char(b'i');
+            row[c::INITPRIVS] = acl.clone();
+            result.push(row.into());
+        }
+    };
+    for (class, oid, acl) in sources {
+        rows(class).for_each(|object| push(class, &object[oid], 0, &object[acl]));
+    }
+    for column in rows(pg_attribute::TABLE) {
+        let number = i32::try_from(column.int(pg_attribute::ATTNUM)).unwrap_or(0);
+        push(pg_class::TABLE, &column[pg_attribute::ATTRELID], number, &column[pg_attribute::ATTACL]);
+    }
+    result
 }

@@ -12,7 +12,9 @@ use std::sync::Arc;
 use cairn_types::oid::{BOOTSTRAP_ROLE, namespaces};
 use cairn_types::{Datum, Oid, types};
 
-use crate::columns::{pg_attribute, pg_class, pg_namespace, pg_proc, pg_rewrite, pg_type};
+use crate::columns::{
+    pg_attribute, pg_class, pg_depend, pg_extension, pg_namespace, pg_proc, pg_rewrite, pg_type,
+};
 use crate::system_table::{CatalogRow, SystemTable, array_of, blank_row, oidvector, system_table};
 
 struct Relation {
@@ -122,6 +124,8 @@ pub(crate) fn rows(table: &SystemTable) -> Vec<CatalogRow> {
             RELATIONS.iter().flat_map(|relation| [row_type(relation), array_type(relation)]).collect()
         }
         pg_attribute::TABLE => RELATIONS.iter().flat_map(attributes).collect(),
+        pg_extension::TABLE => vec![extension()],
+        pg_depend::TABLE => members().map(|(class, object)| membership(class, object)).collect(),
         _ => Vec::new(),
     }
 }
@@ -140,6 +144,41 @@ fn schema() -> CatalogRow {
         .set(c::NSPNAME, Datum::text("cairn"))
         .set(c::NSPOWNER, Datum::Oid(BOOTSTRAP_ROLE))
         .set(c::NSPACL, acl("UC", "U"))
+        .done()
+}
+
+/// The extension that the schema and what is in it belong to: so `pg_dump` leaves them out.
+const EXTENSION: Oid = 15001;
+
+fn extension() -> CatalogRow {
+    use pg_extension as c;
+    Row::of(c::TABLE)
+        .set(c::OID, Datum::Oid(EXTENSION))
+        .set(c::EXTNAME, Datum::text("cairn"))
+        .set(c::EXTOWNER, Datum::Oid(BOOTSTRAP_ROLE))
+        .set(c::EXTNAMESPACE, Datum::Oid(namespaces::CAIRN))
+        .set(c::EXTVERSION, Datum::text(env!("CARGO_PKG_VERSION")))
+        .set(c::EXTCONFIG, Datum::Null)
+        .set(c::EXTCONDITION, Datum::Null)
+        .done()
+}
+
+/// Catalog and oid of what belongs to the extension.
+fn members() -> impl Iterator<Item = (Oid, Oid)> {
+    let parts = RELATIONS.iter().flat_map(|relation| {
+        [(pg_proc::TABLE, relation.oid + FUNCTION), (pg_class::TABLE, relation.oid + VIEW)]
+    });
+    std::iter::once((pg_namespace::TABLE, namespaces::CAIRN)).chain(parts)
+}
+
+fn membership(class: Oid, object: Oid) -> CatalogRow {
+    use pg_depend as c;
+    Row::of(c::TABLE)
+        .set(c::CLASSID, Datum::Oid(class))
+        .set(c::OBJID, Datum::Oid(object))
+        .set(c::REFCLASSID, Datum::Oid(pg_extension::TABLE))
+        .set(c::REFOBJID, Datum::Oid(EXTENSION))
+        .set(c::DEPTYPE, Datum::Char(b'e'))
         .done()
 }
 

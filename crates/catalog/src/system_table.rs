@@ -121,6 +121,7 @@ impl SystemTable {
             let mut rows = match self.name.as_ref() {
                 "pg_description" => descriptions(),
                 "pg_extension" => crate::builtin::extension_rows(),
+                "pg_init_privs" => crate::builtin::first_privileges(),
                 "pg_rewrite" => crate::views::rewrite_rows(
                     data_file("pg_rewrite").map_or_else(Vec::new, |text| parse(self, text)),
                 ),

@@ -11,7 +11,7 @@ create view children as select c.id, p.name from child c join parent p on p.id =
 \d child_parent
 \dv
 \ds
-\dn
+\dn pub*
 \d+ children
 \dt nothing
 \d nothing
@@ -28,7 +28,7 @@ select format_type(atttypid, atttypmod) from pg_attribute where attrelid = 'chil
 select tablename, indexname, indexdef from pg_indexes where schemaname = 'public' order by indexname;
 select pg_get_viewdef('children'::regclass, true);
 select pg_get_serial_sequence('parent', 'id'), pg_get_serial_sequence('child', 'id');
-select nspname from pg_namespace where nspname !~ '^pg_temp' order by 1;
+select nspname from pg_namespace where nspname !~ '^pg_temp' and nspname <> 'cairn' order by 1;
 select 'parent'::regclass::oid = (select oid from pg_class where relname = 'parent');
 select pg_table_is_visible('parent'::regclass), to_regclass('nothing'), to_regclass('parent');
 select setting from pg_settings where name = 'standard_conforming_strings'; show server_version_num; show search_path; show nothing;

@@ -33,6 +33,9 @@ pub fn eval(subscript: &Subscript, cx: &ExecContext<'_>, frame: &mut Frame) -> R
     }
     match &subscript.assignment {
         None => {
+            if let Datum::Text(name) = &container {
+                return Ok(name_character(name, &upper));
+            }
             let Datum::Array(array) = container else { return Ok(Datum::Null) };
             if subscript.slice { Ok(slice(&array, &lower, &upper)) } else { Ok(element(&array, &upper)) }
         }
@@ -48,6 +51,14 @@ pub fn eval(subscript: &Subscript, cx: &ExecContext<'_>, frame: &mut Frame) -> R
                 assign(&array, &upper, value)
             }
         }
+    }
+}
+
+/// A name is an array of 64 characters that counts from 0 (`typname[0]`, as pg_dump asks).
+fn name_character(name: &str, upper: &[Option<i32>]) -> Datum {
+    match upper {
+        [Some(at @ 0..64)] => Datum::Char(name.as_bytes().get(*at as usize).copied().unwrap_or(0)),
+        _ => Datum::Null,
     }
 }
 

@@ -201,7 +201,8 @@ impl System<'_> {
         let unique = if index.unique { "UNIQUE " } else { "" };
         let table_name = if pretty { self.relation_name(table) } else { self.qualified_relation_name(table) };
         let method = self.catalog.row_by_oid(pg_class::TABLE, oid).map_or(0, |row| row.oid(pg_class::RELAM));
-        let method = if method == access_methods::HASH { "hash" } else { "btree" };
+        let is_hash = method == access_methods::HASH;
+        let method = if is_hash { "hash" } else { "btree" };
         let mut text = format!(
             "CREATE {unique}INDEX {} ON {table_name} USING {method} (",
             quote_identifier(&index.name)
@@ -212,6 +213,10 @@ impl System<'_> {
             }
             text.push_str(&self.index_key_text(key, table, pretty)?);
             self.push_index_key_options(key, table, &mut text)?;
+            // `using hash` says it of all columns.
+            if key.hash && !is_hash {
+                text.push_str(" HASH");
+            }
         }
         text.push(')');
         if !index.include.is_empty() {
@@ -278,12 +283,11 @@ impl System<'_> {
                 push_identifier(&class.name, text);
             }
         }
-        if key.hash {
-            text.push_str(" HASH");
-        } else if key.descending {
-            text.push_str(if key.nulls_first { " DESC" } else { " DESC NULLS LAST" });
-        } else if key.nulls_first {
-            text.push_str(" NULLS FIRST");
+        match (key.hash, key.descending, key.nulls_first) {
+            (false, true, true) => text.push_str(" DESC"),
+            (false, true, false) => text.push_str(" DESC NULLS LAST"),
+            (false, false, true) => text.push_str(" NULLS FIRST"),
+            _ => {}
         }
         Ok(())
     }
