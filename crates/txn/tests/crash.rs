@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use cairn_txn::{
     BeginOptions, Cluster, Database, Direction, Durability, EngineOptions, Error, Interrupt, Isolation,
-    KeyRange, Origin, Resources, SequenceOptions, SessionHandle, Store, SyncPhase, Transaction,
+    KeyRange, Origin, Resources, Retention, SequenceOptions, SessionHandle, Store, SyncPhase, Transaction,
 };
 
 const KILLS: u32 = 20;
@@ -34,13 +34,20 @@ const LEFT: u32 = 2;
 const RIGHT: u32 = 3;
 const LOADS: u32 = 4;
 const SEQUENCE: u32 = 5;
+/// Of each thread, the [`CHURN_ROWS`] rows of its last commit; those before were deleted, and collected as fast as can be.
+const CHURN: u32 = 6;
+const CHURN_ROWS: u64 = 30;
 
 const COUNT_UP: SequenceOptions =
     SequenceOptions { start: 1, increment: 1, min: 1, max: i64::MAX, cycle: false };
 
 fn cluster(directory: &Path) -> Cluster {
-    let options =
-        EngineOptions { memtable_bytes: 256 << 10, file_bytes: 256 << 10, ..EngineOptions::default() };
+    let options = EngineOptions {
+        memtable_bytes: 256 << 10,
+        file_bytes: 256 << 10,
+        retention: Retention::Micros(0),
+        ..EngineOptions::default()
+    };
     let resources = Resources::new(16 << 20, 8 << 20);
     Cluster::open_with(directory, options, resources, cairn_txn::Clock::system()).unwrap()
 }
@@ -71,8 +78,8 @@ fn row(storage: u32, thread: u32) -> Vec<u8> {
     [storage.to_be_bytes(), thread.to_be_bytes()].concat()
 }
 
-fn log_row(thread: u32, number: u64) -> Vec<u8> {
-    [&row(LOG, thread)[..], &number.to_be_bytes()].concat()
+fn numbered_row(storage: u32, thread: u32, number: u64) -> Vec<u8> {
+    [&row(storage, thread)[..], &number.to_be_bytes()].concat()
 }
 
 fn number(txn: &Arc<dyn Transaction>, key: &[u8]) -> u64 {
@@ -132,17 +139,28 @@ fn child() {
                 load_one(&database, turn);
             }
         });
+        scope.spawn(|| {
+            loop {
+                database.vacuum(&[CHURN, LEFT], false, &|| false).unwrap();
+                let dead = database.engine().collected().dead_rows_deleted;
+                acknowledge(format_args!("collected 0 {dead}"));
+            }
+        });
     });
 }
 
-/// Three rows that always change together.
+/// Rows that always change together.
 fn write_one(database: &Database, thread: u32, turn: u64, lossy: bool) {
     let txn = begin(database);
     let next = number(&txn, &row(LEFT, thread)) + 1;
     let value = database.sequence_next(SEQUENCE, &COUNT_UP).unwrap();
     txn.put(&row(LEFT, thread), &next.to_be_bytes()).unwrap();
     txn.put(&row(RIGHT, thread), &next.to_be_bytes()).unwrap();
-    txn.put(&log_row(thread, next), &[thread as u8; 200]).unwrap();
+    txn.put(&numbered_row(LOG, thread, next), &[thread as u8; 200]).unwrap();
+    for churned in 0..CHURN_ROWS {
+        txn.put(&numbered_row(CHURN, thread, next * CHURN_ROWS + churned), &[thread as u8; 20]).unwrap();
+        txn.delete(&numbered_row(CHURN, thread, (next - 1) * CHURN_ROWS + churned)).unwrap();
+    }
     match turn % 5 {
         4 => txn.rollback(),
         // Readers may tell what such a commit did before it is durable: nobody promised that.
@@ -238,6 +256,7 @@ fn kill_repeatedly(lossy: bool) {
     let mut loads = HashSet::new();
     let mut sequence_values = HashSet::new();
     let mut total = 0;
+    let mut collected = 0;
     for round in 0..KILLS {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["child", "--exact", "--nocapture"])
@@ -252,8 +271,9 @@ fn kill_repeatedly(lossy: bool) {
             let lines = BufReader::new(output).lines();
             lines.map_while(Result::ok).filter(|line| line.starts_with("ACK ")).collect::<Vec<_>>()
         });
-        // Different moments: while opening, early, late.
-        std::thread::sleep(Duration::from_millis(u64::from(20 + round * 37 % 200)));
+        // Different moments: while opening, early, late; and now and then when the collector has found something to do.
+        let late = if round % 5 == 4 { 500 } else { 0 };
+        std::thread::sleep(Duration::from_millis(u64::from(20 + round * 37 % 200 + late)));
         child.kill().unwrap();
         child.wait().unwrap();
         for line in reader.join().unwrap() {
@@ -269,6 +289,7 @@ fn kill_repeatedly(lossy: bool) {
                 }
                 "load" => assert!(loads.insert(subject), "storage {subject} was given out twice"),
                 "sequence" => assert!(sequence_values.insert(value), "{value} was given out twice"),
+                "collected" => collected += value,
                 other => panic!("{other}"),
             }
         }
@@ -287,6 +308,14 @@ fn kill_repeatedly(lossy: bool) {
             assert!(left >= acknowledged[thread as usize], "a commit was lost, round {round}");
             assert!(left == 0 || number_of_log_rows(&log, thread) == left, "round {round}");
             logged += left;
+            let churn: Vec<_> = (0..CHURN_ROWS)
+                .filter(|_| left > 0)
+                .map(|number| numbered_row(CHURN, thread, left * CHURN_ROWS + number))
+                .collect();
+            let of_thread = row(CHURN, thread);
+            let mut found = rows(&database, CHURN);
+            found.retain(|(key, _)| key.starts_with(&of_thread));
+            assert!(found.iter().map(|(key, _)| key).eq(&churn), "deleted rows came back, round {round}");
         }
         assert_eq!(log.len() as u64, logged);
         let committed: HashSet<u32> = rows(&database, LOADS)
@@ -299,9 +328,13 @@ fn kill_repeatedly(lossy: bool) {
             let expected = if committed.contains(&storage) { 2_000 } else { 0 };
             assert_eq!(rows(&database, storage).len(), expected, "storage {storage}, round {round}");
         }
+        // The child may not have got so far.
+        database.vacuum(&[CHURN], false, &|| false).unwrap();
+        collected += database.engine().collected().dead_rows_deleted;
         let value = database.sequence_next(SEQUENCE, &COUNT_UP).unwrap();
         assert!(sequence_values.insert(value as u64), "{value} was given out twice");
     }
+    assert!(collected > 0, "nothing was collected: the test tests less than it says");
     assert!(total > 100, "only {total} acknowledgements: the test tests nothing");
 }
 
