@@ -45,3 +45,5 @@ drop function two();
 drop procedure two();
 drop procedure pr(int);
 drop function rows;
+create function listed() returns int language sql set search_path = pg_catalog, "A b" set work_mem = '1MB' as 'select 1';
+select pg_get_functiondef('listed'::regproc);

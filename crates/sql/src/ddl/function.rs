@@ -111,16 +111,8 @@ fn read_setting(option: &protobuf::DefElem, settings: &mut Vec<Setting>) -> Resu
     };
     match set.kind() {
         Kind::VarSetValue => {
-            let values = set
-                .args
-                .iter()
-                .map(|node| match inner(node)? {
-                    NodeEnum::AConst(constant) => Ok(super::node::constant_text(constant)),
-                    NodeEnum::String(string) => Ok(string.sval.clone()),
-                    _ => Err(Error::unsupported("this value of a setting is")),
-                })
-                .collect::<Result<Vec<_>>>()?;
-            settings.push(Setting::Set(set.name.clone(), values.join(", ")));
+            let value = crate::variables::value_text(&set.name, &set.args)?;
+            settings.push(Setting::Set(set.name.clone(), value));
         }
         Kind::VarSetCurrent => return Err(Error::unsupported("SET ... FROM CURRENT in a function is")),
         Kind::VarSetDefault | Kind::VarReset => settings.push(Setting::Reset(set.name.clone())),

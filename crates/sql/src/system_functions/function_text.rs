@@ -156,8 +156,14 @@ impl System<'_> {
         }
         for (name, value) in &proc.config {
             let list = LIST_SETTINGS.contains(&name.to_ascii_lowercase().as_str());
-            // A list was quoted when it was stored.
-            let value = if list { value.to_string() } else { quote_literal(value) };
+            // A list's members are shown as literals, one by one.
+            let members = if list { crate::core::identifier_list(value) } else { None };
+            let value = match members {
+                Some(members) if !members.is_empty() => {
+                    members.iter().map(|member| quote_literal(member)).collect::<Vec<_>>().join(", ")
+                }
+                _ => quote_literal(value),
+            };
             text.push_str(&format!(" SET {} TO {value}\n", quote_identifier(name)));
         }
         match &proc.sql_body {
