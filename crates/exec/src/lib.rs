@@ -6,7 +6,8 @@
 //!
 //! Read [`context`] first (what registers are), then [`node`], [`expr`] and [`planner`].
 
-pub mod context;
+pub mod activity;
+mod context;
 pub mod dml;
 pub mod error;
 pub mod execution;

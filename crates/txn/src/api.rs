@@ -17,6 +17,7 @@ pub use cairn_storage::{Census, Collected, PinInfo, PinKind, Retention, StorageI
 
 pub use crate::totals::ReadTotals;
 
+use crate::Activity;
 use crate::locks::LockInfo;
 use crate::{Error, Interrupt};
 
@@ -378,6 +379,14 @@ pub trait Store: Send + Sync {
     /// Key spaces with a retention of their own ([`Transaction::set_retention`]).
     fn storage_retentions(&self) -> std::collections::HashMap<StorageId, Retention>;
     fn history(&self, storage: StorageId) -> HistoryInfo;
+    /// The counters of a table or index, by whatever number the caller knows it.
+    fn activity(&self, object: u32) -> Arc<Activity>;
+    /// The same; `None` if nothing was counted yet.
+    fn known_activity(&self, object: u32) -> Option<Arc<Activity>>;
+    /// An object's counters begin anew; `None`: those of all objects.
+    fn reset_activity(&self, object: Option<u32>);
+    /// The object is gone.
+    fn forget_activity(&self, object: u32);
     /// Reads of all ended transactions since the database was opened.
     fn read_totals(&self) -> ReadTotals;
     /// Versions of a key space, counted or estimated.

@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 use cairn_storage::meta::Counter;
 use cairn_storage::{Clock, Engine, EngineOptions, Resources};
 
+use crate::activity::{Activities, Activity};
 use crate::collector::{self, Collector};
 use crate::ids::IdAllocator;
 use crate::locks::{LockInfo, LockManager};
@@ -35,6 +36,7 @@ pub(crate) struct Inner {
     oids: IdAllocator,
     pub(crate) next_transaction: AtomicU64,
     pub(crate) totals: Totals,
+    activities: Activities,
     sync_thread: Option<JoinHandle<()>>,
     collector: Option<Collector>,
 }
@@ -87,6 +89,7 @@ impl Database {
                 oids,
                 next_transaction: AtomicU64::new(1),
                 totals: Totals::default(),
+                activities: Activities::default(),
                 sync_thread: Some(sync_thread),
                 collector,
             }),
@@ -234,6 +237,22 @@ impl Store for Database {
             oldest_pin: engine.pins().oldest_pin(),
             collected: engine.collected(),
         }
+    }
+
+    fn activity(&self, object: u32) -> Arc<Activity> {
+        self.inner.activities.of(object)
+    }
+
+    fn known_activity(&self, object: u32) -> Option<Arc<Activity>> {
+        self.inner.activities.find(object)
+    }
+
+    fn reset_activity(&self, object: Option<u32>) {
+        self.inner.activities.reset(object);
+    }
+
+    fn forget_activity(&self, object: u32) {
+        self.inner.activities.forget(object);
     }
 
     fn read_totals(&self) -> ReadTotals {

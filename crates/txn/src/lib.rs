@@ -4,6 +4,7 @@
 //! `bulk` and `cursor` (what it reads and writes), `pipeline` and `group_sync` (how it becomes visible and
 //! durable), [`locks`], `sequences`, `database`, [`Cluster`] (a data directory).
 
+mod activity;
 pub mod api;
 mod blocking;
 mod bulk;
@@ -25,6 +26,7 @@ mod totals;
 mod transaction;
 mod write_set;
 
+pub use activity::{Activity, Event};
 pub use api::*;
 pub use blocking::{WaitWrapper, set_wait_wrapper, while_waiting};
 pub use cairn_storage::{

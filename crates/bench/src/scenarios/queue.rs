@@ -329,7 +329,7 @@ fn one_server(options: &Options, lab: &Lab, index: usize, report: &mut Report) -
                 ("size MB", minute.bytes / 1e6),
             ],
         );
-        if stretch == stretches / 2 {
+        if stretch == (stretches - 1) / 2 {
             middle_bytes = minute.bytes;
         }
         if first.is_none() {

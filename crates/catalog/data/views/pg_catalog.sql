@@ -198,8 +198,11 @@ select pg_stat_get_bgwriter_timed_checkpoints() as checkpoints_timed,
 
 create view pg_stat_all_tables as
 select c.oid as relid, n.nspname as schemaname, c.relname, pg_stat_get_numscans(c.oid) as seq_scan,
-       pg_stat_get_tuples_returned(c.oid) as seq_tup_read, null::bigint as idx_scan,
-       pg_stat_get_tuples_fetched(c.oid) as idx_tup_fetch, pg_stat_get_tuples_inserted(c.oid) as n_tup_ins,
+       pg_stat_get_tuples_returned(c.oid) as seq_tup_read,
+       (select sum(pg_stat_get_numscans(x.indexrelid)) from pg_index x where x.indrelid = c.oid)::bigint as idx_scan,
+       (select sum(pg_stat_get_tuples_fetched(x.indexrelid)) from pg_index x where x.indrelid = c.oid)::bigint
+           as idx_tup_fetch,
+       pg_stat_get_tuples_inserted(c.oid) as n_tup_ins,
        pg_stat_get_tuples_updated(c.oid) as n_tup_upd, pg_stat_get_tuples_deleted(c.oid) as n_tup_del,
        pg_stat_get_tuples_hot_updated(c.oid) as n_tup_hot_upd, pg_stat_get_live_tuples(c.oid) as n_live_tup,
        pg_stat_get_dead_tuples(c.oid) as n_dead_tup, pg_stat_get_mod_since_analyze(c.oid) as n_mod_since_analyze,

@@ -18,6 +18,7 @@ use smallvec::SmallVec;
 
 use super::foreign_key::ForeignKey;
 use super::unique;
+use crate::activity::Counted;
 use crate::context::{ExecContext, Frame};
 use crate::expr::Code;
 use crate::plan::Usage;
@@ -35,6 +36,7 @@ pub struct Targets {
 #[derive(Debug)]
 pub struct Target {
     pub layout: Arc<TableLayout>,
+    pub counted: Counted,
     /// First register of the row block.
     pub first: usize,
     /// Columns that are not dropped, ascending; as everywhere here, an index is attribute number - 1.
@@ -233,6 +235,7 @@ impl Target {
             }
         }
         let mut target = Target {
+            counted: Counted::new(relation.oid),
             not_null: live.iter().copied().filter(|index| relation.columns[*index].not_null).collect(),
             generated,
             checks: Vec::new(),

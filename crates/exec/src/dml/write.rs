@@ -82,6 +82,7 @@ impl Target {
             self.add_entry(cx, frame, index, &values, &entry, bulk, is_claimed)?;
         }
         self.queue_child_checks(frame, key, None);
+        self.counted.count(cx, cairn_txn::Event::Insert, 1);
         Ok(())
     }
 
@@ -242,6 +243,7 @@ impl Target {
         }
         self.queue_child_checks(frame, key, Some((old, assigned)));
         self.queue_parent_checks(frame, targets, old, true);
+        self.counted.count(cx, cairn_txn::Event::Update, 1);
         Ok(moved)
     }
 
@@ -263,6 +265,7 @@ impl Target {
             let old = self.row(frame).to_vec();
             self.queue_parent_checks(frame, targets, &old, false);
         }
+        self.counted.count(cx, cairn_txn::Event::Delete, 1);
         Ok(())
     }
 

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use cairn_txn::{Cursor, Direction, KeyRange};
+use cairn_txn::{Activity, Cursor, Direction, Event, KeyRange};
 use cairn_types::{Datum, Result};
 
+use crate::activity::Counted;
 use crate::context::{ExecContext, Frame};
 use crate::error::TxnResultExt;
 use crate::explain::{Properties, Value};
@@ -33,6 +34,8 @@ pub struct TableScan {
     pub alias: String,
     /// The key is used for its order or its bounds: shown as an index scan.
     pub by_index: bool,
+    /// The index that is scanned, or the table.
+    pub counted: Counted,
     /// Texts for EXPLAIN.
     pub index_condition: String,
     pub filter_text: String,
@@ -78,6 +81,8 @@ impl Operator for TableScan {
                 ranges: Vec::new(),
                 state: Progress::Fresh,
                 key: Vec::new(),
+                rows: 0,
+                activity: None,
             })
         }
     }
@@ -138,8 +143,14 @@ impl Node for PointState {
         if !self.plan.bounds.point(cx, frame, &mut self.key)? {
             return Ok(false);
         }
+        let activity = self.plan.counted.activity(cx);
+        activity.count(Event::Scan, 1);
         match cx.txn.get(&frame.snapshot, &self.key).sql()? {
-            Some(row) => self.plan.accept(self.number, &self.key, &row, cx, frame),
+            Some(row) => {
+                activity.count(Event::Read, 1);
+                activity.count(Event::Fetch, 1);
+                self.plan.accept(self.number, &self.key, &row, cx, frame)
+            }
             None => Ok(false),
         }
     }
@@ -165,6 +176,28 @@ struct ScanState {
     ranges: Vec<KeyRange>,
     state: Progress,
     key: Vec<u8>,
+    /// Read and not counted yet.
+    rows: u64,
+    activity: Option<Arc<Activity>>,
+}
+
+impl ScanState {
+    /// Counting a row at a time would cost more than reading it.
+    fn count_rows(&mut self) {
+        if let Some(activity) = &self.activity {
+            activity.count(Event::Read, self.rows);
+            if self.plan.by_index || self.plan.index.is_some() {
+                activity.count(Event::Fetch, self.rows);
+            }
+            self.rows = 0;
+        }
+    }
+}
+
+impl Drop for ScanState {
+    fn drop(&mut self) {
+        self.count_rows();
+    }
 }
 
 impl ScanState {
@@ -192,6 +225,9 @@ impl Node for ScanState {
                 self.ranges.reverse();
             }
             self.state = Progress::Running;
+            let activity = plan.counted.activity(cx);
+            activity.count(Event::Scan, 1);
+            self.activity = Some(Arc::clone(activity));
             if !self.open_next(cx, frame)? {
                 self.state = Progress::Done;
                 return Ok(false);
@@ -206,6 +242,7 @@ impl Node for ScanState {
                         continue;
                     }
                     self.state = Progress::Done;
+                    self.count_rows();
                     return Ok(false);
                 }
                 Some((key, value)) => match &plan.index {
@@ -219,6 +256,7 @@ impl Node for ScanState {
                     }
                 },
             };
+            self.rows += 1;
             if accepted {
                 return Ok(true);
             }
@@ -227,6 +265,7 @@ impl Node for ScanState {
 
     fn rescan(&mut self, _: &ExecContext<'_>, _: &mut Frame) -> Result<()> {
         self.state = Progress::Fresh;
+        self.count_rows();
         Ok(())
     }
 }

@@ -15,6 +15,7 @@ use super::estimate::{ENTRY, OPERATOR, ROW, SEEK, array_length, clamp_rows, tabl
 use super::indexes::{ColumnMatch, KeyMatch};
 use super::level::CteBinding;
 use super::path::{OrderKey, Path, PathKind};
+use crate::activity::Counted;
 use crate::expr::types::type_of;
 use crate::node::PlanTree;
 use crate::nodes::append::Project;
@@ -258,8 +259,11 @@ impl Planner<'_> {
         let index_condition = self.scan_text(&access.key_conditions, access.range);
         let alias = self.level().aliases[access.range].clone();
         self.uses(relation.oid, Usage::Read);
-        let index = access.index.as_ref().map(|index| IndexLayout::new(index, self.cx.catalog));
         let ordered = access.ordered || access.direction == Direction::Backward;
+        let by_index = ordered || !access.key.columns.is_empty();
+        let by_primary = relation.primary_key.as_ref().filter(|_| by_index);
+        let scanned = access.index.as_ref().or(by_primary).map_or(relation.oid, |index| index.oid);
+        let index = access.index.as_ref().map(|index| IndexLayout::new(index, self.cx.catalog));
         Ok(self.node(
             TableScan {
                 layout: Arc::new(layout),
@@ -273,7 +277,8 @@ impl Planner<'_> {
                 tid: rel.tid,
                 filter,
                 alias,
-                by_index: ordered || !access.key.columns.is_empty(),
+                by_index,
+                counted: Counted::new(scanned),
                 index_condition,
                 filter_text,
             },

@@ -40,8 +40,12 @@ fn check_owner(cx: &DdlContext<'_>, address: Address, object: &protobuf::Node) -
     }
     let catalog = &cx.catalog;
     let (kind, namespace) = match address.class {
-        pg_class::TABLE => (ObjectKind::Table, catalog.relation(address.object).map(|object| object.namespace)),
-        pg_type::TABLE => (ObjectKind::Type, catalog.type_by_oid(address.object).map(|object| object.namespace)),
+        pg_class::TABLE => {
+            (ObjectKind::Table, catalog.relation(address.object).map(|object| object.namespace))
+        }
+        pg_type::TABLE => {
+            (ObjectKind::Type, catalog.type_by_oid(address.object).map(|object| object.namespace))
+        }
         pg_proc::TABLE => (ObjectKind::Function, catalog.proc(address.object).map(|object| object.namespace)),
         pg_namespace::TABLE => (ObjectKind::Schema, None),
         pg_extension::TABLE => {
@@ -58,7 +62,9 @@ fn check_owner(cx: &DdlContext<'_>, address: Address, object: &protobuf::Node) -
     if namespace.is_some_and(|namespace| cx.rights().is_owner(cx.user, ObjectKind::Schema, namespace)) {
         return Ok(());
     }
-    if let (Some(NodeEnum::ObjectWithArgs(signature)), Some(proc)) = (&object.node, catalog.proc(address.object)) {
+    if let (Some(NodeEnum::ObjectWithArgs(signature)), Some(proc)) =
+        (&object.node, catalog.proc(address.object))
+    {
         // A function is called what the statement calls it.
         if !cx.roles.has_privileges_of(cx.user, proc.owner) {
             let noun = if proc.kind == cairn_catalog::ProcKind::Procedure { "procedure" } else { "function" };
@@ -337,6 +343,9 @@ fn drop_with(cx: &mut DdlContext<'_>, targets: &[Address], cascade: Option<bool>
         }
         Ok(())
     })?;
+    for address in order.iter().filter(|address| address.class == pg_class::TABLE && address.sub == 0) {
+        cx.store.forget_activity(address.object);
+    }
     reorder_tables(cx, &before, &order)
 }
 

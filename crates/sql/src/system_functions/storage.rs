@@ -119,6 +119,6 @@ impl System<'_> {
     }
 }
 
-fn keeps_rows(relation: &Relation) -> bool {
+pub(super) fn keeps_rows(relation: &Relation) -> bool {
     matches!(relation.kind, RelationKind::Table | RelationKind::MaterializedView) && relation.storage != 0
 }
