@@ -5,9 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use cairn_storage::meta::Counter;
 use cairn_storage::{Clock, Engine, EngineOptions, Resources};
+use parking_lot::Mutex;
 
 use crate::activity::{Activities, Activity};
 use crate::collector::{self, Collector};
@@ -24,6 +26,9 @@ use crate::{
     SequenceState, SessionHandle, SpaceUsage, StorageId, Store, TableLockMode, Timestamp, Transaction,
 };
 
+/// How long a count of versions is good enough for people who look.
+const CENSUS_VALID: Duration = Duration::from_millis(500);
+
 /// What all transactions of a database share. It closes the directory when the last of them, and the
 /// [`Database`], are gone.
 pub(crate) struct Inner {
@@ -37,6 +42,7 @@ pub(crate) struct Inner {
     pub(crate) next_transaction: AtomicU64,
     pub(crate) totals: Totals,
     activities: Activities,
+    censuses: Mutex<HashMap<StorageId, (Instant, Census)>>,
     sync_thread: Option<JoinHandle<()>>,
     collector: Option<Collector>,
 }
@@ -90,6 +96,7 @@ impl Database {
                 next_transaction: AtomicU64::new(1),
                 totals: Totals::default(),
                 activities: Activities::default(),
+                censuses: Mutex::default(),
                 sync_thread: Some(sync_thread),
                 collector,
             }),
@@ -260,7 +267,16 @@ impl Store for Database {
     }
 
     fn census(&self, storage: StorageId) -> Result<Census> {
-        Ok(self.inner.pipeline.engine.census(storage)?)
+        // A view asks several times for each table.
+        let mut known = self.inner.censuses.lock();
+        known.retain(|_, (at, _)| at.elapsed() < CENSUS_VALID);
+        if let Some((_, census)) = known.get(&storage) {
+            return Ok(*census);
+        }
+        drop(known);
+        let census = self.inner.pipeline.engine.census(storage)?;
+        self.inner.censuses.lock().insert(storage, (Instant::now(), census));
+        Ok(census)
     }
 
     fn dead_ranges(&self, storage: StorageId) -> u64 {
