@@ -214,7 +214,7 @@ impl Engine {
             key: Vec::new(),
             value: Vec::new(),
             writing: self.dead_ranges.begin_write(),
-            writes: BatchWrites::default(),
+            writes: self.gc.writes.batch(),
         }
     }
 

@@ -585,7 +585,7 @@ fn run(steps: &[Step], retention: Retention) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
     #[test]
     fn every_retained_time_reads_as_before(

@@ -129,6 +129,21 @@ struct Run {
     rows: u64,
 }
 
+/// What came of a deletion.
+pub(crate) struct Deleted {
+    pub(crate) rows: u64,
+    /// Where the budget ended.
+    pub(crate) rest: Option<Stretch>,
+}
+
+/// What came of one piece of it.
+struct Piece {
+    rows: u64,
+    walked: u64,
+    /// Where to go on.
+    resume: Option<Vec<u8>>,
+}
+
 /// A row under the walk.
 struct Row {
     key: Vec<u8>,
@@ -146,41 +161,33 @@ impl Row {
 }
 
 impl Engine {
-    /// Deletes the runs of dead rows of the stretch, walking over so many versions at most; how many rows.
+    /// Deletes the runs of dead rows of the stretch, as far as `budget` allows; the number of versions walked over is taken
+    /// from it.
     pub(crate) fn delete_dead_rows(
         &self,
-        stretch: &Stretch,
-        most_versions: u64,
+        stretch: Stretch,
+        budget: &mut u64,
         section: Section<'_>,
         stop: &dyn Fn() -> bool,
-    ) -> Result<u64> {
-        let mut rest = Some(stretch.clone());
-        let mut deleted = 0;
-        let mut pieces = most_versions.div_ceil(WALK_MAX);
-        while let Some(stretch) = rest
-            && pieces > 0
+    ) -> Result<Deleted> {
+        let mut deleted = Deleted { rows: 0, rest: Some(stretch) };
+        while let Some(stretch) = &deleted.rest
+            && *budget > 0
             && !stop()
         {
-            pieces -= 1;
-            let next;
-            (deleted, next) = self
-                .delete_dead_rows_of_piece(&stretch, section)
-                .map(|(rows, resume)| (deleted + rows, resume))?;
-            rest = next.map(|low| Stretch { low, ..stretch });
+            let piece = self.delete_dead_rows_of_piece(stretch, section)?;
+            *budget = budget.saturating_sub(piece.walked);
+            deleted.rows += piece.rows;
+            deleted.rest = piece.resume.map(|low| Stretch { low, ..stretch.clone() });
         }
         Ok(deleted)
     }
 
-    /// One piece of a walk: the number of rows deleted, and where to go on.
-    fn delete_dead_rows_of_piece(
-        &self,
-        stretch: &Stretch,
-        section: Section<'_>,
-    ) -> Result<(u64, Option<Vec<u8>>)> {
+    fn delete_dead_rows_of_piece(&self, stretch: &Stretch, section: Section<'_>) -> Result<Piece> {
         let watch = &self.gc.watch;
         section(&mut || watch.set(stretch));
         let walked = self.walk_for_dead_rows(stretch);
-        let (runs, resume) = match walked {
+        let (runs, mut piece) = match walked {
             Ok(walked) => walked,
             Err(error) => {
                 watch.lift();
@@ -189,9 +196,8 @@ impl Engine {
         };
         if runs.is_empty() {
             watch.lift();
-            return Ok((0, resume));
+            return Ok(piece);
         }
-        let mut rows = 0;
         let mut written = Ok(());
         section(&mut || {
             let mut watched = watch.lift();
@@ -203,7 +209,7 @@ impl Engine {
                     batch.delete_range(&from[..], &to[..]);
                 }
                 if !pieces.is_empty() {
-                    rows += run.rows;
+                    piece.rows += run.rows;
                 }
             }
             if !batch.is_empty() {
@@ -211,11 +217,11 @@ impl Engine {
             }
         });
         written?;
-        self.gc.totals.dead_rows_deleted.fetch_add(rows, Ordering::Relaxed);
-        Ok((rows, resume))
+        self.gc.totals.dead_rows_deleted.fetch_add(piece.rows, Ordering::Relaxed);
+        Ok(piece)
     }
 
-    fn walk_for_dead_rows(&self, stretch: &Stretch) -> Result<(Vec<Run>, Option<Vec<u8>>)> {
+    fn walk_for_dead_rows(&self, stretch: &Stretch) -> Result<(Vec<Run>, Piece)> {
         let view = self.gc.view();
         let horizon = view.horizons.of(stretch.storage());
         let mut iterator = self.walking_iterator();
@@ -251,7 +257,7 @@ impl Engine {
         iterator.status()?;
         end_row(row, &view, horizon, &mut run, &mut runs);
         end_run(run, &mut runs);
-        Ok((runs, resume))
+        Ok((runs, Piece { rows: 0, walked, resume }))
     }
 
     /// An iterator over everything, for a walk that leaves the block cache to those who read.

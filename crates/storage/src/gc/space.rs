@@ -35,6 +35,8 @@ const LEARNED_SPANS_MAX: usize = 1000;
 const ROUNDS_PER_LOOK_AT_FILES: u64 = 30;
 /// Stretches handled in one round of the collector.
 const PER_ROUND: usize = 16;
+/// Versions that a round walks over, looking for dead rows: a fraction of a second's work.
+const VERSIONS_PER_ROUND: u64 = 1_000_000;
 /// So many deleted rows are worth a compaction at once.
 const ROWS_TO_COMPACT: u64 = 10_000;
 /// Files smaller than this are not worth a compaction because of their deletes.
@@ -132,12 +134,18 @@ impl Engine {
             let stretch = |(low, high)| Stretch { low, high, ripe: Timestamp::MIN, weight: 0 };
             spans.extend(learned.into_iter().take(LEARNED_SPANS_MAX).map(stretch));
         }
+        let mut budget = VERSIONS_PER_ROUND;
         for span in spans {
             if stop() {
                 return Ok(());
             }
-            if self.delete_dead_rows(&span, u64::MAX, section, stop)? >= ROWS_TO_COMPACT {
-                to_compact.push(span);
+            let deleted = self.delete_dead_rows(span.clone(), &mut budget, section, stop)?;
+            if deleted.rows >= ROWS_TO_COMPACT {
+                let high = deleted.rest.as_ref().map_or(&span.high, |rest| &rest.low).clone();
+                to_compact.push(Stretch { high, ..span });
+            }
+            if let Some(rest) = deleted.rest {
+                self.gc.findings.lock().add_span(rest);
             }
         }
         for (storage, written) in self.gc.writes.take_due(|storage| horizons.of(storage)) {
@@ -160,7 +168,8 @@ impl Engine {
             let stretch =
                 Stretch { low: low.clone(), high: high.clone(), ripe: Timestamp::MIN, weight: written.bytes };
             if written.tombstones * GARBAGE_PART >= written.versions {
-                self.delete_dead_rows(&stretch, written.versions.saturating_mul(4), section, stop)?;
+                let mut budget = written.versions.saturating_mul(4).min(VERSIONS_PER_ROUND);
+                self.delete_dead_rows(stretch.clone(), &mut budget, section, stop)?;
             }
             to_compact.push(stretch);
         }

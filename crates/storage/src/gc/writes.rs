@@ -5,6 +5,7 @@
 //! at the sampled keys tells how much of them is garbage ([`super::space`]).
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
@@ -15,8 +16,9 @@ const VERSIONS_MIN: u64 = 4096;
 const BYTES_MIN: u64 = 1 << 20;
 
 const SAMPLES: usize = 32;
-/// Every so many-th batch leaves a sample.
-const SAMPLE_EVERY: u64 = 8;
+const BATCHES_PER_SAMPLE: u64 = 8;
+/// Within a batch.
+const VERSIONS_PER_SAMPLE: u64 = 1024;
 
 /// What was written to a storage.
 #[derive(Clone, Debug, Default)]
@@ -29,23 +31,27 @@ pub(crate) struct Written {
     pub(crate) last: Timestamp,
     /// Keys, the first ones and then a random choice.
     pub(crate) samples: Vec<Vec<u8>>,
-    batches: u64,
+    sampled: u64,
 }
 
 /// What one batch writes to one storage.
 #[derive(Debug)]
-pub(crate) struct Touched {
-    pub(crate) storage: StorageId,
-    pub(crate) versions: u64,
-    pub(crate) tombstones: u64,
-    pub(crate) bytes: u64,
-    pub(crate) newest: Timestamp,
-    pub(crate) last_key: Vec<u8>,
+struct Touched {
+    storage: StorageId,
+    versions: u64,
+    tombstones: u64,
+    bytes: u64,
+    newest: Timestamp,
+    samples: Vec<Vec<u8>>,
 }
 
 /// The storages of one batch; few.
 #[derive(Debug, Default)]
-pub(crate) struct BatchWrites(Vec<Touched>);
+pub(crate) struct BatchWrites {
+    touched: Vec<Touched>,
+    /// The first key of each storage is a sample. Of a large batch there are further ones anyway.
+    leaves_samples: bool,
+}
 
 impl BatchWrites {
     #[inline]
@@ -57,42 +63,51 @@ impl BatchWrites {
         is_tombstone: bool,
         bytes: usize,
     ) {
-        let index = match self.0.iter().rposition(|touched| touched.storage == storage) {
+        let index = match self.touched.iter().rposition(|touched| touched.storage == storage) {
             Some(index) => index,
             None => {
-                self.0.push(Touched {
+                self.touched.push(Touched {
                     storage,
                     versions: 0,
                     tombstones: 0,
                     bytes: 0,
                     newest: Timestamp::MIN,
-                    last_key: Vec::new(),
+                    samples: Vec::new(),
                 });
-                self.0.len() - 1
+                self.touched.len() - 1
             }
         };
-        let touched = &mut self.0[index];
+        let touched = &mut self.touched[index];
+        let is_sample = touched.versions.is_multiple_of(VERSIONS_PER_SAMPLE)
+            && (self.leaves_samples || touched.versions > 0);
+        if is_sample && touched.samples.len() < SAMPLES {
+            touched.samples.push(key.to_vec());
+        }
         touched.versions += 1;
         touched.tombstones += u64::from(is_tombstone);
         touched.bytes += bytes as u64;
         touched.newest = touched.newest.max(time);
-        touched.last_key.clear();
-        touched.last_key.extend_from_slice(key);
     }
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Writes {
     by_storage: Mutex<HashMap<StorageId, Written>>,
+    batches: AtomicU64,
 }
 
 impl Writes {
+    pub(crate) fn batch(&self) -> BatchWrites {
+        let number = self.batches.fetch_add(1, Ordering::Relaxed);
+        BatchWrites { touched: Vec::new(), leaves_samples: number.is_multiple_of(BATCHES_PER_SAMPLE) }
+    }
+
     pub(crate) fn add(&self, batch: BatchWrites) {
-        if batch.0.is_empty() {
+        if batch.touched.is_empty() {
             return;
         }
         let mut by_storage = self.by_storage.lock();
-        for touched in batch.0 {
+        for touched in batch.touched {
             let written = by_storage.entry(touched.storage).or_default();
             if written.versions == 0 {
                 written.first = touched.newest;
@@ -101,13 +116,15 @@ impl Writes {
             written.versions += touched.versions;
             written.tombstones += touched.tombstones;
             written.bytes += touched.bytes;
-            written.batches += 1;
-            if written.samples.len() < SAMPLES {
-                written.samples.push(touched.last_key);
-            } else if written.batches.is_multiple_of(SAMPLE_EVERY) {
-                // Any spread will do; the multiplier is that of splitmix64.
-                let spread = written.batches.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-                written.samples[spread as usize % SAMPLES] = touched.last_key;
+            for sample in touched.samples {
+                written.sampled += 1;
+                if written.samples.len() < SAMPLES {
+                    written.samples.push(sample);
+                } else {
+                    // Any spread will do; the multiplier is that of splitmix64.
+                    let spread = written.sampled.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+                    written.samples[spread as usize % SAMPLES] = sample;
+                }
             }
         }
     }
@@ -154,7 +171,7 @@ mod tests {
     fn due_when_half_of_it_is_past_the_horizon() {
         let writes = Writes::default();
         for time in 1..=5000u64 {
-            let mut batch = BatchWrites::default();
+            let mut batch = writes.batch();
             batch.note(1, &time.to_be_bytes(), Timestamp(time), time % 2 == 0, 10);
             batch.note(2, b"k", Timestamp(time), false, 10);
             writes.add(batch);
