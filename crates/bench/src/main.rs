@@ -63,8 +63,10 @@ enum Scenario {
     Clock(scenarios::clock::Options),
     /// Rows come and go once a second: size and a point read.
     Churn(scenarios::churn::Options),
-    /// Long analytic queries beside a job queue.
+    /// Long analytic queries beside a job queue
     Analytics(scenarios::analytics::Options),
+    /// Four rows that everybody wants, and two thousand sessions in line for one
+    Hot(scenarios::hot::Options),
 }
 
 fn main() -> ExitCode {
@@ -76,6 +78,7 @@ fn main() -> ExitCode {
         Some(Scenario::Clock(options)) => scenarios::clock::run(options),
         Some(Scenario::Churn(options)) => scenarios::churn::run(options),
         Some(Scenario::Analytics(options)) => scenarios::analytics::run(options),
+        Some(Scenario::Hot(options)) => scenarios::hot::run(options),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

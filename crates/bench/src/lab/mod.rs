@@ -55,7 +55,7 @@ impl Lab {
             servers.push(Server::cairn(&binary)?);
         }
         if !common.no_postgres {
-            match Server::postgres(&[("max_connections", "200")])? {
+            match Server::postgres(&[("max_connections", "500")])? {
                 Some(server) => servers.push(server),
                 None => eprintln!("no PostgreSQL is installed: measuring Cairn alone"),
             }

@@ -173,7 +173,11 @@ fn one_server(options: &Options, lab: &Lab, index: usize, report: &mut Report) -
         Ok(())
     })?;
     let at = |index: usize| stretches.get(index).copied().unwrap_or_default();
-    Ok(Course { first: at(0), middle: at(stretches.len().saturating_sub(1) / 2), last: at(stretches.len().saturating_sub(1)) })
+    Ok(Course {
+        first: at(0),
+        middle: at(stretches.len().saturating_sub(1) / 2),
+        last: at(stretches.len().saturating_sub(1)),
+    })
 }
 
 /// What the script recorded since the last call; its tables are emptied.

@@ -1,8 +1,9 @@
-//! The scenarios of issue "deleted rows never slow a scan", each a subcommand: a story that runs for minutes on both servers,
-//! one after the other, and what it does to speed and size.
+//! The scenarios, each a subcommand: a story that runs for minutes on both servers, one after the other, and what it
+//! does to speed and size.
 
 pub mod analytics;
 pub mod churn;
 pub mod clock;
 pub mod graveyard;
+pub mod hot;
 pub mod queue;
