@@ -1,8 +1,8 @@
 //! The counters behind the pg_stat views.
 //!
-//! What is not counted is null, so that a view says "not known" and not "never"; resetting it succeeds. Relations and databases
-//! that do not exist are null too. Counters begin when the database is opened. Live and dead rows are counted in
-//! the storage when they are asked for, or estimated where there are many.
+//! What is not counted is null, so that a view says "not known" and not "never"; resetting it succeeds. Counters begin when
+//! the database is opened. Live and dead rows are counted in the storage when they are asked for, or estimated where
+//! there are many.
 
 use cairn_exec::TxnResultExt;
 use cairn_txn::{Census, Event};
@@ -51,19 +51,16 @@ pub(super) fn call(system: &System<'_>, a: &Arguments<'_>) -> Result<Option<Datu
 }
 
 impl System<'_> {
-    /// Null where nothing has the oid, as in PostgreSQL 0 where nothing was counted.
+    /// As in PostgreSQL 0 where nothing was counted, or nothing has the oid.
     fn counted(&self, oid: Oid, event: Event) -> Datum {
-        if self.catalog.relation(oid).is_none() && self.catalog.index(oid).is_none() {
-            return Datum::Null;
-        }
         let counted = self.host.store().known_activity(oid).map_or(0, |activity| activity.sum(event));
         Datum::Int8(i64::try_from(counted).unwrap_or(i64::MAX))
     }
 
-    /// Null for what keeps no rows of its own.
+    /// 0 for what keeps no rows of its own.
     fn census(&self, oid: Oid, figure: impl FnOnce(&Census) -> u64) -> Result<Datum> {
         let relation = self.catalog.relation(oid).filter(|relation| super::storage::keeps_rows(relation));
-        let Some(relation) = relation else { return Ok(Datum::Null) };
+        let Some(relation) = relation else { return Ok(Datum::Int8(0)) };
         let census = self.host.store().census(relation.storage).sql()?;
         Ok(Datum::Int8(i64::try_from(figure(&census)).unwrap_or(i64::MAX)))
     }
