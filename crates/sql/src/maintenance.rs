@@ -102,6 +102,7 @@ pub fn vacuum(invocation: &Invocation<'_>, statement: &protobuf::VacuumStmt) -> 
     }
     if is_vacuum {
         invocation.prevent_in_block("VACUUM")?;
+        core.start_implicit();
     }
     let catalog = core.catalog()?;
     let mut tables = Vec::new();
@@ -156,6 +157,12 @@ pub fn vacuum(invocation: &Invocation<'_>, statement: &protobuf::VacuumStmt) -> 
         fine
     });
     if is_vacuum {
+        // One VACUUM at a time, and no DDL under it.
+        let mode =
+            if full { TableLockMode::AccessExclusive } else { TableLockMode::ShareUpdateExclusive };
+        for table in &tables {
+            core.lock_relation(table, mode)?;
+        }
         let storages: Vec<StorageId> = tables
             .iter()
             .flat_map(|table| table.indexes.iter().map(|index| index.storage).chain([table.storage]))
@@ -237,6 +244,7 @@ pub fn cluster(invocation: &Invocation<'_>, statement: &protobuf::ClusterStmt) -
                 relation.name
             ));
         }
+        core.lock_relation(&relation, TableLockMode::AccessExclusive)?;
     } else {
         invocation.prevent_in_block("CLUSTER")?;
     }

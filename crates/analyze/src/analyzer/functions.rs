@@ -237,15 +237,6 @@ impl Analyzer<'_> {
             None => None,
         };
         let mut inputs: SmallVec<[Oid; 4]> = args.iter().map(|arg| expr_type(arg).oid).collect();
-        // VOID is no argument.
-        if let Some(index) = inputs.iter().position(|&ty| ty == types::VOID) {
-            return Err(err!(
-                UNDEFINED_FUNCTION,
-                "function {} does not exist",
-                self.signature(&name.to_string(), &arg_names, &inputs)
-            )
-            .at(expr_location(&args[index])));
-        }
         let decorated = call.agg_star
             || call.agg_distinct
             || call.agg_within_group

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use cairn_analyze::query::{LockStrength, LockWait, RowMark};
+use cairn_catalog::{IndexKey, IndexKeyColumn};
 use cairn_txn::{LockOutcome, RowLockMode, WaitPolicy};
 use cairn_types::{Datum, Result, bail, err};
 
@@ -63,9 +64,48 @@ pub fn lock_current(
         return Ok(Current::OwnWork);
     }
     let Some(row) = newest.value else { return Ok(Current::Deleted) };
+    if mode == RowLockMode::KeyShare && !key_changed(cx, frame, place, key, &row)? {
+        // What KEY SHARE is about has not changed: the row is used as it was read, as in PostgreSQL.
+        return Ok(Current::Same);
+    }
     let columns = place.layout.kinds.len();
     place.layout.decode(&row, &place.wanted, &mut frame.registers[place.first..place.first + columns])?;
     Ok(Current::Changed)
+}
+
+/// Whether a column that a foreign key could refer to differs between the row that the snapshot sees and its newest
+/// version. The primary key does not: it is the row's place.
+fn key_changed(
+    cx: &ExecContext<'_>,
+    frame: &Frame,
+    place: &RowPlace,
+    key: &[u8],
+    newest: &[u8],
+) -> Result<bool> {
+    let attribute = |key: &IndexKey| match key.key {
+        IndexKeyColumn::Attribute(number) => usize::try_from(number - 1).ok(),
+        IndexKeyColumn::Expression(_) => None,
+    };
+    let mut columns: Vec<usize> = Vec::new();
+    for index in place.layout.relation.indexes.iter().filter(|index| index.unique && !index.primary) {
+        if index.predicate.is_none() && index.keys.iter().all(|key| attribute(key).is_some()) {
+            columns.extend(index.keys.iter().filter_map(attribute));
+        }
+    }
+    if columns.is_empty() {
+        return Ok(false);
+    }
+    columns.sort_unstable();
+    columns.dedup();
+    let Some(seen) = cx.txn.get(&frame.snapshot, key).sql()? else { return Ok(true) };
+    let count = place.layout.kinds.len();
+    let (mut old, mut new) = (vec![Datum::Null; count], vec![Datum::Null; count]);
+    place.layout.decode(&seen, &columns, &mut old)?;
+    place.layout.decode(newest, &columns, &mut new)?;
+    Ok(columns.iter().any(|column| {
+        let (old, new) = (&old[*column], &new[*column]);
+        old.is_null() != new.is_null() || !cairn_types::compare::equal(old, new, false)
+    }))
 }
 
 pub(super) fn row_lock_mode(strength: LockStrength) -> RowLockMode {

@@ -78,7 +78,8 @@ pub fn alter(
     orders: &[KeyOrder],
 ) -> Result<()> {
     let name = required(&statement.relation)?;
-    let Some(relation) = names::open_optional(cx, name, TableLockMode::AccessExclusive)? else {
+    let mode = lock_mode(statement)?;
+    let Some(relation) = names::open_checked(cx, name, mode, &names::check_own)? else {
         if statement.missing_ok {
             cx.notice(format!("relation \"{}\" does not exist, skipping", names::display(name)));
             return Ok(());
@@ -101,6 +102,28 @@ pub fn alter(
         run(cx, &relation, command, orders)?;
     }
     Ok(())
+}
+
+/// The strongest lock that one of the statement's actions needs, as in PostgreSQL.
+fn lock_mode(statement: &protobuf::AlterTableStmt) -> Result<TableLockMode> {
+    let mut strongest = TableLockMode::ShareUpdateExclusive;
+    for node in &statement.cmds {
+        let NodeEnum::AlterTableCmd(command) = inner(node)? else { continue };
+        let mode = match command.subtype() {
+            Action::AtValidateConstraint | Action::AtSetStatistics => TableLockMode::ShareUpdateExclusive,
+            Action::AtAddConstraint => match command.def.as_deref().map(inner) {
+                Some(Ok(NodeEnum::Constraint(constraint)))
+                    if constraint.contype() == protobuf::ConstrType::ConstrForeign =>
+                {
+                    TableLockMode::ShareRowExclusive
+                }
+                _ => TableLockMode::AccessExclusive,
+            },
+            _ => TableLockMode::AccessExclusive,
+        };
+        strongest = strongest.max(mode);
+    }
+    Ok(strongest)
 }
 
 /// The statement's word must fit what the name is. ALTER TABLE is for all.

@@ -69,7 +69,8 @@ struct Key {
 
 pub fn create(cx: &mut DdlContext<'_>, statement: &protobuf::IndexStmt, orders: &[KeyOrder]) -> Result<()> {
     let name = super::node::required(&statement.relation)?;
-    let table = names::open(cx, name, TableLockMode::Share)?;
+    let own = |cx: &DdlContext<'_>, table: &std::sync::Arc<Relation>| cx.require_table_owner(table);
+    let table = names::open_existing(cx, name, TableLockMode::Share, &own)?;
     if !matches!(table.kind, RelationKind::Table | RelationKind::MaterializedView) {
         return Err(err!(WRONG_OBJECT_TYPE, "cannot create index on relation \"{}\"", table.name).detail(
             match table.kind {
@@ -599,11 +600,12 @@ pub fn reindex(cx: &mut DdlContext<'_>, statement: &protobuf::ReindexStmt) -> Re
         Kind::Undefined => Vec::new(),
     };
     for oid in indexes {
-        let index = cx.index(oid)?;
-        if index.primary {
+        let Ok(index) = cx.index(oid) else { continue };
+        cx.lock(pg_class::TABLE, index.table, TableLockMode::Share)?;
+        // The table may have been dropped while we waited.
+        if index.primary || cx.index(oid).is_err() {
             continue;
         }
-        cx.lock(pg_class::TABLE, index.table, TableLockMode::Share)?;
         data::rebuild_index(cx, oid)?;
     }
     Ok(())

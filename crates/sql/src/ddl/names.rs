@@ -71,8 +71,19 @@ pub fn open_optional(
     name: &RangeVar,
     mode: TableLockMode,
 ) -> Result<Option<Arc<Relation>>> {
+    open_checked(cx, name, mode, &|_, _| Ok(()))
+}
+
+/// [`open_optional`], asking for rights before the lock: who may not touch a relation cannot stand in its way either.
+pub fn open_checked(
+    cx: &mut DdlContext<'_>,
+    name: &RangeVar,
+    mode: TableLockMode,
+    check: &dyn Fn(&DdlContext<'_>, &Arc<Relation>) -> Result<()>,
+) -> Result<Option<Arc<Relation>>> {
     loop {
         let Some(found) = find_relation(cx, name)? else { return Ok(None) };
+        check(cx, &found)?;
         cx.lock(pg_class::TABLE, found.oid, mode)?;
         match find_relation(cx, name)? {
             Some(again) if again.oid == found.oid => return Ok(Some(again)),
@@ -83,7 +94,17 @@ pub fn open_optional(
 
 /// [`open_optional`]; 42P01 if there is no such relation.
 pub fn open(cx: &mut DdlContext<'_>, name: &RangeVar, mode: TableLockMode) -> Result<Arc<Relation>> {
-    match open_optional(cx, name, mode)? {
+    open_existing(cx, name, mode, &|_, _| Ok(()))
+}
+
+/// [`open_checked`]; 42P01 if there is no such relation.
+pub fn open_existing(
+    cx: &mut DdlContext<'_>,
+    name: &RangeVar,
+    mode: TableLockMode,
+    check: &dyn Fn(&DdlContext<'_>, &Arc<Relation>) -> Result<()>,
+) -> Result<Arc<Relation>> {
+    match open_checked(cx, name, mode, check)? {
         Some(relation) => Ok(relation),
         None => {
             if !name.schemaname.is_empty()
@@ -104,6 +125,12 @@ pub fn namespace(cx: &DdlContext<'_>, name: &str) -> Result<Oid> {
     cx.catalog
         .resolve_namespace(&cx.search_path, name)
         .ok_or_else(|| cx.catalog.missing_namespace(&cx.search_path, name))
+}
+
+/// 42501 for a relation of the system's, or of somebody else.
+pub fn check_own(cx: &DdlContext<'_>, relation: &Arc<Relation>) -> Result<()> {
+    check_not_system(relation)?;
+    cx.require_table_owner(relation)
 }
 
 /// Refuses changes of objects that come with Cairn.

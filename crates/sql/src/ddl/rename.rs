@@ -62,7 +62,7 @@ fn find(
     name: &protobuf::RangeVar,
     missing_ok: bool,
 ) -> Result<Option<Arc<Relation>>> {
-    match names::open_optional(cx, name, TableLockMode::AccessExclusive)? {
+    match names::open_checked(cx, name, TableLockMode::AccessExclusive, &names::check_own)? {
         Some(found) => {
             names::check_not_system(&found)?;
             cx.require_table_owner(&found)?;

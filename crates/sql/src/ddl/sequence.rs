@@ -342,7 +342,7 @@ pub fn own(
 
 pub fn alter(cx: &mut DdlContext<'_>, statement: &protobuf::AlterSeqStmt) -> Result<()> {
     let name = super::node::required(&statement.sequence)?;
-    let found = names::open_optional(cx, name, TableLockMode::ShareRowExclusive)?;
+    let found = names::open_checked(cx, name, TableLockMode::ShareRowExclusive, &names::check_own)?;
     let Some(sequence) = found else {
         if statement.missing_ok {
             cx.notice(format!("relation \"{}\" does not exist, skipping", names::display(name)));

@@ -17,11 +17,12 @@ pub fn truncate(cx: &mut DdlContext<'_>, statement: &protobuf::TruncateStmt) -> 
     let mut tables: Vec<Oid> = Vec::new();
     for node in &statement.relations {
         let NodeEnum::RangeVar(name) = super::node::inner(node)? else { continue };
-        let table = names::open(cx, name, TableLockMode::AccessExclusive)?;
+        let table = names::open_existing(cx, name, TableLockMode::AccessExclusive, &|cx, table| {
+            cx.require(ObjectKind::Table, table.oid, acl::TRUNCATE)
+        })?;
         if table.kind != RelationKind::Table {
             return Err(err!(WRONG_OBJECT_TYPE, "\"{}\" is not a table", table.name));
         }
-        cx.require(ObjectKind::Table, table.oid, acl::TRUNCATE)?;
         names::check_not_system(&table)?;
         if !tables.contains(&table.oid) {
             tables.push(table.oid);

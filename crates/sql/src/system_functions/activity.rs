@@ -2,7 +2,7 @@
 
 use cairn_txn::LockTag;
 use cairn_txn::locks::{LockInfo, LockTarget};
-use cairn_types::{Datum, Oid, Result, Text, types};
+use cairn_types::{Datum, Oid, Result, Text, err, types};
 
 use super::{Arguments, SessionInfo, System, optional_text, values};
 
@@ -45,10 +45,32 @@ pub(super) fn call(system: &System<'_>, a: &Arguments<'_>) -> Result<Option<Datu
             None => Datum::Null,
         },
         "current_query" => system.own(|session| Datum::Text(session.query.clone())),
-        "pg_cancel_backend" => Datum::Bool(system.signal(a.int4(0)?, |pid| host.cancel_session(pid))),
+        "pg_cancel_backend" => {
+            let pid = a.int4(0)?;
+            system.check_may_signal(
+                pid,
+                "must be a superuser to cancel superuser query",
+                "must be a member of the role whose query is being canceled or member of pg_signal_backend",
+            )?;
+            let sent = system.signal(pid, |pid| host.cancel_session(pid));
+            // Who means itself has its answer at once.
+            system.env.check_interrupts()?;
+            Datum::Bool(sent)
+        }
         "pg_terminate_backend" => {
-            // Two arguments: the time to wait, which 0 makes none.
-            Datum::Bool(system.signal(a.int4(0)?, |pid| host.terminate_session(pid)))
+            let pid = a.int4(0)?;
+            system.check_may_signal(
+                pid,
+                "must be a superuser to terminate superuser process",
+                "must be a member of the role whose process is being terminated or member of pg_signal_backend",
+            )?;
+            let timeout_ms = if a.len() > 1 { a.int8(1)? } else { 0 };
+            if timeout_ms < 0 {
+                return Err(err!(INVALID_PARAMETER_VALUE, "\"timeout\" must not be negative"));
+            }
+            let sent = system.signal(pid, |pid| host.terminate_session(pid));
+            system.env.check_interrupts()?;
+            Datum::Bool(sent && system.wait_for_end(pid, timeout_ms)?)
         }
         "pg_blocking_pids" => {
             values(types::INT4, host.store().blocking_pids(a.int4(0)?).into_iter().map(Datum::Int4))
@@ -248,6 +270,39 @@ impl System<'_> {
     fn own(&self, fact: impl FnOnce(&SessionInfo) -> Datum) -> Datum {
         let pid = self.env.backend_pid();
         self.host.sessions().iter().find(|session| session.pid == pid).map_or(Datum::Null, fact)
+    }
+
+    /// 42501 unless the session is the role's own, or that of a role whose privileges it has.
+    fn check_may_signal(&self, pid: i32, superuser: &str, member: &str) -> Result<()> {
+        let sessions = self.host.sessions();
+        let Some(session) = sessions.iter().find(|session| session.pid == pid) else { return Ok(()) };
+        let (roles, own) = (self.host.roles(), self.host.current_user_oid());
+        if roles.is_superuser(session.user) && !roles.is_superuser(own) {
+            return Err(err!(INSUFFICIENT_PRIVILEGE, "{superuser}"));
+        }
+        if roles.has_privileges_of(own, session.user)
+            || roles.has_privileges_of(own, crate::rights::SIGNAL_BACKEND)
+        {
+            return Ok(());
+        }
+        Err(err!(INSUFFICIENT_PRIVILEGE, "{member}"))
+    }
+
+    /// Waits until a session has ended, at most so long; whether it has. Zero does not wait, and says yes.
+    fn wait_for_end(&self, pid: i32, timeout_ms: i64) -> Result<bool> {
+        let mut left_ms = timeout_ms;
+        while left_ms > 0 {
+            if !self.host.sessions().iter().any(|session| session.pid == pid) {
+                return Ok(true);
+            }
+            self.env.sleep(0.005)?;
+            left_ms -= 5;
+        }
+        if timeout_ms > 0 {
+            let message = format!("backend with PID {pid} did not terminate within {timeout_ms} milliseconds");
+            self.env.notice(cairn_types::Error::warning(cairn_types::sqlstate::WARNING, message));
+        }
+        Ok(timeout_ms == 0)
     }
 
     /// A pid that is no session's gets a warning and false.

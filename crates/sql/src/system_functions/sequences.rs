@@ -109,17 +109,18 @@ impl System<'_> {
         if has & wanted != 0 { Ok(()) } else { Err(crate::rights::denied("sequence", &relation.name)) }
     }
 
-    /// Keeps the sequence from being dropped or altered to the end of the transaction.
-    fn hold(&self, oid: Oid) -> Result<()> {
+    /// Keeps the sequence from being dropped or altered to the end of the transaction; whether that had to wait.
+    fn hold(&self, oid: Oid) -> Result<bool> {
         let tag = LockTag::Object { class: catalogs::PG_CLASS, object: oid };
         let wait = WaitPolicy::Block { timeout: self.host.lock_timeout() };
         let transaction = self.host.transaction()?;
         let outcome =
             transaction.lock_object(tag, TableLockMode::RowExclusive, LockScope::Transaction, wait).sql()?;
-        if outcome == (LockOutcome::Acquired { waited: true }) && self.host.catalog()?.relation(oid).is_none() {
+        let waited = outcome == LockOutcome::Acquired { waited: true };
+        if waited && self.host.catalog()?.relation(oid).is_none() {
             return Err(Error::internal(format!("could not open relation with OID {oid}")));
         }
-        Ok(())
+        Ok(waited)
     }
 
     fn check_writable(&self, relation: &Relation, function: &str) -> Result<()> {
@@ -133,7 +134,15 @@ impl System<'_> {
     }
 
     fn next_value(&self, oid: Oid) -> Result<i64> {
-        self.hold(oid)?;
+        if self.hold(oid)? {
+            // Somebody may have altered it meanwhile.
+            let catalog = self.host.catalog()?;
+            return System { catalog, path: std::sync::Arc::clone(&self.path), ..*self }.next_value_locked(oid);
+        }
+        self.next_value_locked(oid)
+    }
+
+    fn next_value_locked(&self, oid: Oid) -> Result<i64> {
         let (relation, info) = self.sequence(oid)?;
         self.require_any(relation, acl::USAGE | acl::UPDATE)?;
         self.check_writable(relation, "nextval")?;

@@ -135,7 +135,10 @@ impl Search<'_> {
     /// Extends `reversals` until no cycle is left; `Err` is the cycle that cannot be broken.
     fn solve(&mut self, start: &Arc<Waiter>, reversals: &mut Vec<Reversal>) -> Result<(), Vec<Edge>> {
         let Some(cycle) = self.any_cycle(start, reversals) else { return Ok(()) };
-        for edge in &cycle {
+        // Who has waited longest goes first: in PostgreSQL it would be the first to look for deadlocks.
+        let mut by_age: Vec<&Edge> = cycle.iter().collect();
+        by_age.sort_by_key(|edge| edge.waiter.since);
+        for edge in by_age {
             let Some(blocker) = &edge.soft else { continue };
             if reversals.len() >= REVERSALS_MAX || self.trials >= TRIALS_MAX {
                 break;
