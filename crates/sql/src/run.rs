@@ -164,6 +164,7 @@ impl Core {
         let snapshot = self.push_snapshot(&transaction)?;
         let result = self.run_plan_at(plan, params, snapshot, sink);
         self.pop_snapshot();
+        transaction.release_snapshot(&snapshot);
         let count = result?;
         if plan.modifies {
             transaction.advance_command();

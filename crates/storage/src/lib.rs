@@ -42,6 +42,6 @@ pub use error::{Error, Result};
 pub use gc::{Collected, DEFAULT_RETENTION, Horizons, PastPin, Retention, Section};
 pub use key::StorageId;
 pub use options::{EngineOptions, Resources};
-pub use pins::{PinGuard, PinInfo, PinKind, PinView, Pins};
+pub use pins::{Pin, PinGuard, PinInfo, PinKind, PinView, Pins};
 pub use stats::ReadStats;
 pub use timestamp::Timestamp;

@@ -106,18 +106,50 @@ impl Default for Pins {
 }
 
 impl Pins {
-    /// Pins the time that `choose` gives. It is asked again if the horizon has passed that time meanwhile, so it must
-    /// give a time at or above the horizon sooner or later: the newest visible one.
+    /// Pins the time that `choose` gives, until [`Pins::release`]. It is asked again if the horizon has passed that time
+    /// meanwhile, so it must give a time at or above the horizon sooner or later: the newest visible one.
+    pub fn acquire(&self, pid: i32, kind: PinKind, choose: impl Fn() -> Timestamp) -> Pin {
+        let slot = self.take_slot(pid, kind);
+        loop {
+            let time = choose();
+            self.stored(slot).time.store(time.0, SeqCst);
+            if time >= self.floor() {
+                return Pin { slot, time };
+            }
+        }
+    }
+
+    pub fn release(&self, pin: Pin) {
+        let slot = self.stored(pin.slot);
+        slot.time.store(0, SeqCst);
+        slot.holder.store(0, SeqCst);
+    }
+
+    /// From now on `pin` covers all later times too: `choose`'s, which is the answer, and those that it would give afterwards.
+    pub fn open(&self, pin: &Pin, choose: impl Fn() -> Timestamp) -> Timestamp {
+        self.stored(pin.slot).holder.fetch_or(OPEN, SeqCst);
+        loop {
+            let time = choose();
+            if time >= self.floor() {
+                return time;
+            }
+        }
+    }
+
+    /// [`Pins::acquire`] for those who want to forget about it.
     pub fn pin_newest(self: &Arc<Self>, pid: i32, kind: PinKind, choose: impl Fn() -> Timestamp) -> PinGuard {
-        let pin = PinGuard { slot: self.take_slot(pid, kind), pins: self.clone(), time: Timestamp::MIN };
-        pin.moved_to_newest(choose)
+        PinGuard { pin: Some(self.acquire(pid, kind, choose)), pins: self.clone() }
     }
 
     /// Pins a time in the past. Whether it was readable is for the caller to see, afterwards ([`crate::Engine::pin_past`]).
     pub(crate) fn pin_unchecked(self: &Arc<Self>, pid: i32, kind: PinKind, time: Timestamp) -> PinGuard {
-        let pin = PinGuard { slot: self.take_slot(pid, kind), pins: self.clone(), time };
-        pin.slot().time.store(time.0, SeqCst);
-        pin
+        let slot = self.take_slot(pid, kind);
+        self.stored(slot).time.store(time.0, SeqCst);
+        PinGuard { pin: Some(Pin { slot, time }), pins: self.clone() }
+    }
+
+    fn stored(&self, slot: usize) -> &Slot {
+        self.slot(slot).expect("a pin's slot was made when it was taken")
     }
 
     /// The highest horizon of any storage: unpinned times at or above it are readable everywhere. It only grows.
@@ -264,58 +296,45 @@ impl PinView {
     }
 }
 
-/// Keeps a time readable until it is dropped.
-pub struct PinGuard {
-    pins: Arc<Pins>,
+/// A pinned time. It stays pinned until it is given back: whoever has one has the [`Pins`] at hand too, and one counter
+/// less that all sessions share.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "the time stays pinned until it is released"]
+pub struct Pin {
     slot: usize,
     time: Timestamp,
 }
 
+impl Pin {
+    pub fn time(&self) -> Timestamp {
+        self.time
+    }
+}
+
+/// Keeps a time readable until it is dropped.
+pub struct PinGuard {
+    pins: Arc<Pins>,
+    /// `None` only while it is being dropped.
+    pin: Option<Pin>,
+}
+
 impl std::fmt::Debug for PinGuard {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("PinGuard").field(&self.time).finish()
+        f.debug_tuple("PinGuard").field(&self.time()).finish()
     }
 }
 
 impl PinGuard {
     pub fn time(&self) -> Timestamp {
-        self.time
-    }
-
-    /// Gives the old time up for the one that `choose` gives, as [`Pins::pin_newest`] does.
-    #[must_use]
-    pub fn moved_to_newest(mut self, choose: impl Fn() -> Timestamp) -> Self {
-        loop {
-            let time = choose();
-            self.slot().time.store(time.0, SeqCst);
-            if time >= self.pins.floor() {
-                self.time = time;
-                return self;
-            }
-        }
-    }
-
-    /// Pins all later times too, from now on: `choose`'s, which is the answer, and those that it would give afterwards.
-    pub fn open(&self, choose: impl Fn() -> Timestamp) -> Timestamp {
-        self.slot().holder.fetch_or(OPEN, SeqCst);
-        loop {
-            let time = choose();
-            if time >= self.pins.floor() {
-                return time;
-            }
-        }
-    }
-
-    fn slot(&self) -> &Slot {
-        self.pins.slot(self.slot).expect("a pin's slot was made when it was taken")
+        self.pin.as_ref().map_or(Timestamp::MIN, Pin::time)
     }
 }
 
 impl Drop for PinGuard {
     fn drop(&mut self) {
-        let slot = self.slot();
-        slot.time.store(0, SeqCst);
-        slot.holder.store(0, SeqCst);
+        if let Some(pin) = self.pin.take() {
+            self.pins.release(pin);
+        }
     }
 }
 
@@ -334,7 +353,7 @@ mod tests {
         let pins = Arc::new(Pins::default());
         assert_eq!(pins.oldest_pin(), None);
         let first = pins.pin_newest(7, PinKind::Transaction, at(50));
-        let second = pins.pin_newest(8, PinKind::Statement, at(30));
+        let second = pins.acquire(8, PinKind::Statement, at(30));
         let oldest = PinInfo { time: Timestamp(30), open: false, pid: 8, kind: PinKind::Statement };
         assert_eq!(pins.oldest_pin(), Some(oldest));
         assert_eq!(pins.pins().len(), 2);
@@ -345,12 +364,10 @@ mod tests {
         };
         assert!(between(50, 51) && between(30, 31) && between(0, 100) && between(31, 51));
         assert!(!between(51, 90) && !between(31, 50) && !between(0, 30));
-        assert_eq!(second.open(at(31)), Timestamp(31));
+        assert_eq!(pins.open(&second, at(31)), Timestamp(31));
         assert!(between(31, 50) && between(80, 90) && !between(0, 30));
-        drop(second);
+        pins.release(second);
         assert!(!between(31, 50) && !between(80, 90) && between(50, 51));
-        let first = first.moved_to_newest(at(60));
-        assert!(!between(50, 60) && between(60, 61));
         drop(first);
         assert_eq!(pins.pins(), []);
     }

@@ -401,7 +401,7 @@ fn size_levels_off_under_churn() {
         let mut next = 0u32;
         let mut pin = None;
         let mut sizes = Vec::new();
-        for second in 100..400u64 {
+        for second in 100..250u64 {
             // A hundred jobs a second: each inserted, taken, and deleted two seconds later.
             for step in 0..3u32 {
                 let time = Timestamp(at(second).0 + u64::from(step) + 1);
@@ -427,7 +427,7 @@ fn size_levels_off_under_churn() {
                 sizes.push(entries);
             }
         }
-        let (early, late) = (sizes[1], sizes[sizes.len() - 1]);
+        let (early, late) = (sizes[0], sizes[sizes.len() - 1]);
         assert!(late < early * 3 / 2, "held: {hold}, versions: {sizes:?}, {:?}", store.engine.collected());
         let rows = store.scan(&key(0), &key(u32::MAX), at(1000), Direction::Forward);
         assert_eq!(rows.len(), 200);

@@ -242,6 +242,8 @@ pub trait Transaction: Send + Sync {
     /// Snapshots of this transaction other than these are no longer in use, so that history need not be kept for them. The
     /// end of the transaction releases all; repeatable read keeps its one until then.
     fn release_snapshots(&self, _still_used: &[Snapshot]) {}
+    /// One snapshot, as given by one call of [`Transaction::snapshot`], is no longer in use.
+    fn release_snapshot(&self, _snapshot: &Snapshot) {}
     /// Ends a command: writes so far become visible to snapshots taken from now on.
     fn advance_command(&self) -> CommandId;
 

@@ -218,6 +218,10 @@ impl Txn {
         })
     }
 
+    fn release_pins(&self) {
+        self.pins.lock().release_all(self.core.database.pipeline.engine.pins());
+    }
+
     /// Pins what is visible now, and returns its time.
     fn pin_visible(&self, kind: PinKind) -> Timestamp {
         let pipeline = &self.core.database.pipeline;
@@ -232,7 +236,7 @@ impl Txn {
 
     /// Gives back the pins, and the place in the log of commits; at the end of the transaction.
     fn release_times(&self) {
-        self.pins.lock().release_all();
+        self.release_pins();
         if self.core.reads.is_some() && self.fixed() != Timestamp::MIN {
             self.core.database.commit_log.unregister(self.fixed());
         }
@@ -397,9 +401,16 @@ impl Transaction for Txn {
         if self.fixed_time.load(Ordering::Acquire) != 0 {
             return;
         }
-        let newest = still_used.iter().map(|snapshot| snapshot.read_time).max().unwrap_or(Timestamp::MIN);
-        let used = |time| still_used.iter().any(|snapshot| snapshot.read_time == time);
-        self.pins.lock().release_except(used, newest);
+        let used: Vec<Timestamp> = still_used.iter().map(|snapshot| snapshot.read_time).collect();
+        let pins = self.core.database.pipeline.engine.pins();
+        self.pins.lock().release_except(pins, &used);
+    }
+
+    fn release_snapshot(&self, snapshot: &Snapshot) {
+        if self.fixed_time.load(Ordering::Acquire) == 0 {
+            let pins = self.core.database.pipeline.engine.pins();
+            self.pins.lock().release_one(pins, snapshot.read_time);
+        }
     }
 
     fn advance_command(&self) -> CommandId {

@@ -7,6 +7,7 @@ use cairn_analyze::{ParamResolver, Parameters, RawStatement};
 use cairn_catalog::TypeRef;
 use cairn_exec::execution::Watch;
 use cairn_exec::Execution;
+use cairn_txn::Transaction;
 use cairn_types::{Datum, Env, Error, Oid, RecordField, Result, Row, Text, err, io};
 use pg_query::protobuf::node::Node as NodeEnum;
 
@@ -91,10 +92,18 @@ impl Core {
 /// Rows of a query under way.
 struct Running {
     core: Rc<Core>,
+    /// Its snapshot is given back to it in the end.
+    transaction: Arc<dyn Transaction>,
     columns: Vec<Column>,
     execution: Execution,
     ended: bool,
     rows: u64,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.transaction.release_snapshot(&self.execution.frame.snapshot);
+    }
 }
 
 impl RowSource for Running {
@@ -224,6 +233,7 @@ impl Spi for Core {
                 let execution = Execution::start(plan, params, snapshot, Watch::Off);
                 Ok(Box::new(Running {
                     core,
+                    transaction,
                     columns: fragment.columns.clone(),
                     execution,
                     ended: false,

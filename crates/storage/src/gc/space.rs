@@ -140,6 +140,7 @@ impl Engine {
                 return Ok(());
             }
             let deleted = self.delete_dead_rows(span.clone(), &mut budget, section, stop)?;
+            tracing::debug!(storage = span.storage(), rows = deleted.rows, "dead rows deleted");
             if deleted.rows >= ROWS_TO_COMPACT {
                 let high = deleted.rest.as_ref().map_or(&span.high, |rest| &rest.low).clone();
                 to_compact.push(Stretch { high, ..span });
@@ -154,7 +155,15 @@ impl Engine {
             for sample in &written.samples {
                 self.look(&view, sample, LOOK_VERSIONS, &mut look)?;
             }
+            tracing::debug!(
+                storage,
+                versions = written.versions,
+                looked_at = look.versions,
+                garbage = look.garbage,
+                "much was written"
+            );
             let (Some(low), Some(high)) = (written.samples.iter().min(), written.samples.iter().max()) else {
+                self.gc.writes.put_back(storage, written);
                 continue;
             };
             if !look.is_worth_it() {
@@ -188,6 +197,7 @@ impl Engine {
             if stop() {
                 return Ok(());
             }
+            tracing::debug!(storage = stretch.storage(), bytes = stretch.weight, "compacting");
             self.compact_rows(&stretch.low, &stretch.high, false);
         }
         Ok(())

@@ -29,9 +29,14 @@ pub(crate) struct Written {
     /// Time of the first and the last of it.
     pub(crate) first: Timestamp,
     pub(crate) last: Timestamp,
-    /// Keys, the first ones and then a random choice.
+    /// A random choice of keys.
     pub(crate) samples: Vec<Vec<u8>>,
     sampled: u64,
+}
+
+/// Numbers that look like chance, of numbers that count up; the multiplier is that of splitmix64.
+fn spread(number: u64) -> u64 {
+    number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32
 }
 
 /// What one batch writes to one storage.
@@ -99,7 +104,8 @@ pub(crate) struct Writes {
 impl Writes {
     pub(crate) fn batch(&self) -> BatchWrites {
         let number = self.batches.fetch_add(1, Ordering::Relaxed);
-        BatchWrites { touched: Vec::new(), leaves_samples: number.is_multiple_of(BATCHES_PER_SAMPLE) }
+        // Not every eighth one: what comes in turns would be missed or hit each time.
+        BatchWrites { touched: Vec::new(), leaves_samples: spread(number).is_multiple_of(BATCHES_PER_SAMPLE) }
     }
 
     pub(crate) fn add(&self, batch: BatchWrites) {
@@ -121,9 +127,11 @@ impl Writes {
                 if written.samples.len() < SAMPLES {
                     written.samples.push(sample);
                 } else {
-                    // Any spread will do; the multiplier is that of splitmix64.
-                    let spread = written.sampled.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-                    written.samples[spread as usize % SAMPLES] = sample;
+                    // Each has the same chance to be among the samples in the end, early ones too.
+                    let slot = (spread(written.sampled) % written.sampled) as usize;
+                    if let Some(slot) = written.samples.get_mut(slot) {
+                        *slot = sample;
+                    }
                 }
             }
         }
@@ -180,7 +188,10 @@ mod tests {
         assert!(writes.take_due(|_| Timestamp(2000)).is_empty());
         let due = writes.take_due(|storage| Timestamp(if storage == 1 { 2500 } else { 0 }));
         assert_eq!(due.len(), 1);
-        assert_eq!(due[0].1.samples.len(), SAMPLES);
+        let samples = &due[0].1.samples;
+        assert_eq!(samples.len(), SAMPLES);
+        let early = samples.iter().filter(|key| key[..] < 2500u64.to_be_bytes()[..]).count();
+        assert!((8..24).contains(&early), "{early} of {SAMPLES} samples are of the first half");
         assert_eq!(writes.counts(1), (0, 0));
         assert_eq!(writes.counts(2), (5000, 0));
     }
