@@ -18,10 +18,10 @@
 //! A pin stands for one time; one that is *open* stands for all later times as well.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 
 use crate::Timestamp;
+use crate::sync::{AtomicU64, Ordering::SeqCst};
 
 /// Why a time is pinned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,13 +73,13 @@ const CHUNK_SLOTS: usize = 256;
 /// Enough for 65,536 pins at a time.
 const CHUNKS_MAX: usize = 256;
 
-type Chunk = Box<[Slot; CHUNK_SLOTS]>;
+type Chunk = Box<[Slot]>;
 
 /// The pinned times of one store.
 pub struct Pins {
-    chunks: Box<[OnceLock<Chunk>; CHUNKS_MAX]>,
+    chunks: Box<[OnceLock<Chunk>]>,
     /// Slots at or behind this one were never used.
-    used: AtomicUsize,
+    used: AtomicU64,
     /// The highest horizon of any storage.
     floor: AtomicU64,
 }
@@ -98,8 +98,8 @@ impl std::fmt::Debug for Pins {
 impl Default for Pins {
     fn default() -> Self {
         Pins {
-            chunks: Box::new([const { OnceLock::new() }; CHUNKS_MAX]),
-            used: AtomicUsize::new(0),
+            chunks: (0..CHUNKS_MAX).map(|_| OnceLock::new()).collect(),
+            used: AtomicU64::new(0),
             floor: AtomicU64::new(0),
         }
     }
@@ -209,8 +209,7 @@ impl Pins {
 
     /// Shows every pin until `stop` says true; whether it did.
     fn each(&self, mut stop: impl FnMut(PinInfo) -> bool) -> bool {
-        let used = self.used.load(SeqCst);
-        for index in 0..used {
+        for index in 0..self.used() {
             let Some(slot) = self.slot(index) else { continue };
             let time = slot.time.load(SeqCst);
             let holder = slot.holder.load(SeqCst);
@@ -230,6 +229,10 @@ impl Pins {
         false
     }
 
+    fn used(&self) -> usize {
+        self.used.load(SeqCst) as usize
+    }
+
     fn slot(&self, index: usize) -> Option<&Slot> {
         self.chunks.get(index / CHUNK_SLOTS)?.get()?.get(index % CHUNK_SLOTS)
     }
@@ -247,22 +250,20 @@ impl Pins {
                 .is_some_and(|slot| slot.holder.compare_exchange(0, holder, SeqCst, SeqCst).is_ok())
         };
         let hint = HINT.get();
-        if hint < self.used.load(SeqCst) && take(hint) {
+        if hint < self.used() && take(hint) {
             return hint;
         }
         loop {
-            let used = self.used.load(SeqCst);
+            let used = self.used();
             let found = (0..used).find(|index| take(*index));
             let index = found.or_else(|| {
                 let index = used;
                 self.chunks.get(index / CHUNK_SLOTS)?.get_or_init(|| {
-                    Box::new(std::array::from_fn(|_| Slot {
-                        time: AtomicU64::new(0),
-                        holder: AtomicU64::new(0),
-                    }))
+                    let slot = |_| Slot { time: AtomicU64::new(0), holder: AtomicU64::new(0) };
+                    (0..CHUNK_SLOTS).map(slot).collect()
                 });
                 // A collector that reads `used` before this sees no time stored after it: the reader's check covers that.
-                self.used.fetch_max(index + 1, SeqCst);
+                self.used.fetch_max(index as u64 + 1, SeqCst);
                 take(index).then_some(index)
             });
             if let Some(index) = index {
@@ -335,6 +336,18 @@ impl Drop for PinGuard {
         if let Some(pin) = self.pin.take() {
             self.pins.release(pin);
         }
+    }
+}
+
+/// A collector's side of the registry, for the test of interleavings.
+#[cfg(feature = "shuttle")]
+pub mod model {
+    use super::{PinView, Pins};
+    use crate::Timestamp;
+
+    pub fn collector_looks(pins: &Pins, horizon: Timestamp) -> PinView {
+        pins.raise_floor(horizon);
+        pins.view()
     }
 }
 

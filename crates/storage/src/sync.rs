@@ -1,4 +1,4 @@
-//! The few primitives that the dead-range index stands on, so that a test can replace them: with the feature
+//! The few primitives that the dead-range index and the pins stand on, so that a test can replace them: with the feature
 //! `shuttle` they are that crate's, which runs a test under many interleavings of its threads.
 
 #[cfg(not(feature = "shuttle"))]
