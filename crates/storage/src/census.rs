@@ -1,4 +1,4 @@
-//! How many versions a key space has, and how many of them are garbage: for people who look.
+//! How many versions a key space has, how many of them are garbage, and what room they take: for people who look.
 //!
 //! A small key space, or one that is all in memory, is counted. Of a large one some stretches are counted, spread over its
 //! keys and files, and the result is scaled up to the number of entries that RocksDB keeps for each file. Nothing depends on
@@ -19,8 +19,20 @@ pub struct Census {
     pub estimated: bool,
 }
 
+/// Bytes that a key space occupies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Space {
+    /// Uncompressed. RocksDB does not tell it for a range: what is there beyond the files, or for a large key space the
+    /// share of all memtables that it has of all files.
+    pub memtable_bytes: u64,
+    /// As estimated by RocksDB from block offsets, after compression.
+    pub file_bytes: u64,
+}
+
 /// A key space with no more versions than this is counted: some 10 ms.
 const COUNTED_MAX: u64 = 50_000;
+/// To find what is in memory beside files, so many versions are looked at.
+const SPACE_COUNTED_MAX: u64 = 4096;
 /// The same for one that is in memory only, about which RocksDB knows nothing.
 const COUNTED_IN_MEMORY_MAX: u64 = 2_000_000;
 /// Otherwise so many stretches of so many keys: places with many versions of a key count for what they are.
@@ -94,10 +106,49 @@ impl Engine {
         })
     }
 
+    /// How much room a key space takes.
+    pub fn space(&self, storage: StorageId) -> Result<Space> {
+        let (low, high) = key::storage_range(storage);
+        let file_bytes =
+            self.db.get_approximate_sizes(&[Range::new(&low, &high)]).first().copied().unwrap_or(0);
+        let memtables = self.property(properties::CUR_SIZE_ALL_MEM_TABLES)?;
+        let counted_max = if file_bytes == 0 { COUNTED_IN_MEMORY_MAX } else { SPACE_COUNTED_MAX };
+        let mut iterator = self.take_range_iterator()?;
+        iterator.seek(&low);
+        let mut bytes = 0;
+        let mut complete = false;
+        for _ in 0..counted_max {
+            match iterator.item() {
+                Some((stored, value)) if stored < &high[..] => {
+                    bytes += (stored.len() + value.len()) as u64;
+                    iterator.next();
+                }
+                _ => {
+                    complete = true;
+                    break;
+                }
+            }
+        }
+        iterator.status()?;
+        self.give_back_range_iterator(iterator);
+        let memtable_bytes = if complete || file_bytes == 0 {
+            bytes.saturating_sub(file_bytes).min(memtables)
+        } else {
+            let all_files = self.property(properties::LIVE_SST_FILES_SIZE)?.max(file_bytes);
+            (memtables as f64 * file_bytes as f64 / all_files as f64) as u64
+        };
+        Ok(Space { memtable_bytes, file_bytes })
+    }
+
+    /// 0 where RocksDB does not know it.
+    fn property(&self, name: &properties::PropName) -> Result<u64> {
+        Ok(self.db.property_int_value(name)?.unwrap_or(0))
+    }
+
     fn memtable_entries(&self) -> Result<u64> {
         let mut entries = 0;
         for property in [properties::NUM_ENTRIES_ACTIVE_MEM_TABLE, properties::NUM_ENTRIES_IMM_MEM_TABLES] {
-            entries += self.db.property_int_value(property)?.unwrap_or(0);
+            entries += self.property(property)?;
         }
         Ok(entries)
     }
@@ -199,11 +250,15 @@ mod tests {
             write(storage, 3, ROWS / 4 * 3..ROWS, Some(b"another"));
         }
         write(3, 1, 0..10, Some(b"x"));
+        let memory = engine.space(1).unwrap();
+        assert!(memory.file_bytes == 0 && memory.memtable_bytes > u64::from(ROWS) * 20, "{memory:?}");
         let rows = u64::from(ROWS);
         let exact = Census { versions: rows / 4 * 7, tombstones: rows / 2, live: rows / 2, estimated: false };
         assert_eq!(engine.census(1).unwrap(), exact);
         assert!(engine.wal_bytes().unwrap() > 0);
         engine.flush().unwrap();
+        let files = engine.space(1).unwrap();
+        assert!(files.file_bytes > 0 && files.memtable_bytes < memory.memtable_bytes / 4, "{files:?}");
         let found = engine.census(2).unwrap();
         assert!(found.estimated && near(found.versions, exact.versions), "{found:?}");
         assert!(near(found.tombstones, exact.tombstones) && near(found.live, exact.live), "{found:?}");

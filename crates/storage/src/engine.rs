@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use rocksdb::checkpoint::Checkpoint;
-use rocksdb::{ColumnFamily, ColumnFamilyDescriptor, DB, Range, WriteBatch, WriteOptions};
+use rocksdb::{ColumnFamily, ColumnFamilyDescriptor, DB, WriteBatch, WriteOptions};
 
 use crate::dead_ranges::Writing;
 use crate::gc::horizon::History;
@@ -33,15 +33,6 @@ const VERSIONS: &str = rocksdb::DEFAULT_COLUMN_FAMILY_NAME;
 pub struct Version {
     pub time: Timestamp,
     pub value: Option<Bytes>,
-}
-
-/// Bytes that a key space occupies.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Space {
-    /// Uncompressed, and not counted past a few thousand versions.
-    pub memtable_bytes: u64,
-    /// As estimated by RocksDB from block offsets, after compression.
-    pub file_bytes: u64,
 }
 
 pub struct Engine {
@@ -300,31 +291,6 @@ impl Engine {
     /// Where nothing is visible.
     pub fn dead_ranges(&self) -> &Arc<DeadRanges> {
         &self.dead_ranges
-    }
-
-    /// How much room a key space takes.
-    pub fn space(&self, storage: StorageId) -> Result<Space> {
-        let (low, high) = key::storage_range(storage);
-        let file_bytes =
-            self.db.get_approximate_sizes(&[Range::new(&low, &high)]).first().copied().unwrap_or(0);
-        // RocksDB's C interface estimates files only. Small key spaces are counted, which is where the
-        // memtable's share shows; for large ones it does not matter.
-        const COUNTED_MAX: usize = 4096;
-        let mut counted = 0;
-        let mut iterator = self.take_range_iterator()?;
-        iterator.seek(&low);
-        for _ in 0..COUNTED_MAX {
-            match iterator.item() {
-                Some((stored, value)) if stored < &high[..] => {
-                    counted += (stored.len() + value.len()) as u64;
-                    iterator.next();
-                }
-                _ => break,
-            }
-        }
-        iterator.status()?;
-        self.give_back_range_iterator(iterator);
-        Ok(Space { memtable_bytes: counted.saturating_sub(file_bytes), file_bytes })
     }
 
     // ---- without versions -------------------------------------------------------------------------------

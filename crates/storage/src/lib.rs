@@ -33,11 +33,11 @@ mod sync;
 pub mod timestamp;
 pub mod value;
 
-pub use census::Census;
+pub use census::{Census, Space};
 pub use clock::{Clock, SystemTime, TimeSource};
 pub use cursor::{Cursor, Direction};
 pub use dead_ranges::DeadRanges;
-pub use engine::{Batch, Engine, PointReader, Space, SyncObserver, SyncPhase, Version};
+pub use engine::{Batch, Engine, PointReader, SyncObserver, SyncPhase, Version};
 pub use error::{Error, Result};
 pub use gc::{Collected, DEFAULT_RETENTION, Horizons, PastPin, Retention, Section};
 pub use key::StorageId;

@@ -133,16 +133,47 @@ pub fn number(server: &Server, query: &str) -> io::Result<f64> {
     last.parse().map_err(|_| io::Error::other(format!("{query}: {answer:?} is no number")))
 }
 
-/// Work of the storage so far: for Cairn seeks, steps and hidden steps, for PostgreSQL blocks touched.
-pub fn storage_work(server: &Server) -> io::Result<f64> {
-    if is_cairn(server) {
-        return number(
-            server,
-            "select seeks + nexts + hidden_deletes + hidden_keys from cairn.storage_counters",
-        );
+/// Work of the storage: for Cairn seeks, steps and steps hidden in RocksDB, for PostgreSQL blocks touched.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Work {
+    pub seeks: f64,
+    pub nexts: f64,
+    pub hidden: f64,
+    pub blocks: f64,
+}
+
+impl Work {
+    /// Of all ended transactions so far.
+    pub fn so_far(server: &Server) -> io::Result<Work> {
+        if !is_cairn(server) {
+            let query =
+                "select blks_hit + blks_read from pg_stat_database where datname = current_database()";
+            return Ok(Work { blocks: number(server, query)?, ..Work::default() });
+        }
+        let answer =
+            server.sql("select seeks, nexts, hidden_deletes + hidden_keys from cairn.storage_counters")?;
+        let mut fields = answer.trim().split('|').map(str::parse::<f64>);
+        let mut next = || match fields.next() {
+            Some(Ok(number)) => Ok(number),
+            _ => Err(io::Error::other(format!("cairn.storage_counters: {answer:?}"))),
+        };
+        Ok(Work { seeks: next()?, nexts: next()?, hidden: next()?, blocks: 0.0 })
     }
-    // Sessions report their counts when they end, at the latest.
-    number(server, "select blks_hit + blks_read from pg_stat_database where datname = current_database()")
+
+    /// For each of so many jobs.
+    pub fn since(self, before: Work, jobs: u64) -> Work {
+        let each = |now: f64, before: f64| (now - before) / jobs.max(1) as f64;
+        Work {
+            seeks: each(self.seeks, before.seeks),
+            nexts: each(self.nexts, before.nexts),
+            hidden: each(self.hidden, before.hidden),
+            blocks: each(self.blocks, before.blocks),
+        }
+    }
+
+    pub fn total(self) -> f64 {
+        self.seeks + self.nexts + self.hidden + self.blocks
+    }
 }
 
 /// Sleeps in short pieces, with a progress line in each.

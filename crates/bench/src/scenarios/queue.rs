@@ -12,8 +12,8 @@ use cairn_testkit::Server;
 use clap::{Args, ValueEnum};
 
 use crate::lab::{
-    Common, Lab, Latencies, Load, Pair, Report, Session, for_server, is_cairn, number, ratio, run_script,
-    storage_work,
+    Common, Lab, Latencies, Load, Pair, Report, Session, Work, for_server, is_cairn, number, ratio,
+    run_script,
 };
 
 #[derive(Args)]
@@ -164,7 +164,7 @@ impl Queue {
 /// One stretch.
 struct Minute {
     jobs: u64,
-    work_per_job: f64,
+    work: Work,
     consumers: Latencies,
     control: Latencies,
     bytes: f64,
@@ -207,19 +207,19 @@ pub fn run(options: &Options) -> io::Result<()> {
     report.figure(
         "storage work per job, first",
         "steps | blocks",
-        &course.each(|c| Some(c.first.work_per_job)),
+        &course.each(|c| Some(c.first.work.total())),
         "",
     );
     report.figure(
         "storage work per job, last",
         "steps | blocks",
-        &course.each(|c| Some(c.last.work_per_job)),
+        &course.each(|c| Some(c.last.work.total())),
         "",
     );
     report.figure(
         "storage work per job, last / first",
         "",
-        &course.each(|c| c.growth(|m| m.work_per_job)),
+        &course.each(|c| c.growth(|m| m.work.total())),
         "<= 1.1",
     );
     for (name, part) in [("p50", 0.5), ("p99", 0.99)] {
@@ -285,7 +285,7 @@ fn one_server(options: &Options, lab: &Lab, index: usize, report: &mut Report) -
         }
         // Too many are worked off in the next stretch.
         let extra = (-missing).max(0.0) / options.interval as f64;
-        let work = storage_work(server)?;
+        let work = Work::so_far(server)?;
         let seconds = options.interval;
         let control = Load {
             name: "control",
@@ -307,7 +307,7 @@ fn one_server(options: &Options, lab: &Lab, index: usize, report: &mut Report) -
         let control = control.finish()?;
         let minute = Minute {
             jobs: consumers.transactions,
-            work_per_job: (storage_work(server)? - work) / consumers.transactions.max(1) as f64,
+            work: Work::so_far(server)?.since(work, consumers.transactions),
             bytes: number(server, "select pg_database_size(current_database())")?,
             consumers,
             control,
@@ -320,7 +320,10 @@ fn one_server(options: &Options, lab: &Lab, index: usize, report: &mut Report) -
                 ("waiting", waiting),
                 ("enqueued", producers.transactions as f64),
                 ("dequeued", minute.jobs as f64),
-                ("work/job", minute.work_per_job),
+                ("work/job", minute.work.total()),
+                ("seeks/job", minute.work.seeks),
+                ("nexts/job", minute.work.nexts),
+                ("hidden/job", minute.work.hidden),
                 ("p50 ms", minute.consumers.percentile(0.5)),
                 ("p99 ms", minute.consumers.percentile(0.99)),
                 ("enqueue p99", producers.percentile(0.99)),
