@@ -14,7 +14,6 @@ pub mod walk;
 pub use analyzer::{
     AnalyzeContext, Coercion, ExprKind, NameConflict, ParamResolver, Parameters, analyze,
     analyze_column_expression, analyze_condition, analyze_expression, analyze_expression_node,
-    analyze_stored_value,
-    coercion_expression, expr_location, expr_type, parse_type_name, resolve_type_name,
+    analyze_stored_value, coercion_expression, expr_location, expr_type, parse_type_name, resolve_type_name,
 };
 pub use parse::{RawStatement, parse};

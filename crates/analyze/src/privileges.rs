@@ -88,7 +88,8 @@ fn add(columns: &mut Vec<i16>, column: i16) {
 impl<'a> Collector<'a> {
     fn query(&mut self, query: &'a Query) {
         let mut slots = Vec::with_capacity(query.range_table.len());
-        let excluded = query.on_conflict.as_ref().and_then(|conflict| Some(conflict.update.as_ref()?.excluded));
+        let excluded =
+            query.on_conflict.as_ref().and_then(|conflict| Some(conflict.update.as_ref()?.excluded));
         for (index, entry) in query.range_table.iter().enumerate() {
             let relation = match &entry.kind {
                 RangeTableKind::Relation { relation, .. } if excluded != Some(index) => relation.oid,
@@ -228,10 +229,10 @@ impl<'a> Collector<'a> {
         for expr in of_join {
             let mut vars = Vec::new();
             walk::deep(expr, 0, &mut |expr, depth| {
-                if let Expr::Var(var) = expr {
-                    if var.levels_up == depth {
-                        vars.push((var.varno, var.attno));
-                    }
+                if let Expr::Var(var) = expr
+                    && var.levels_up == depth
+                {
+                    vars.push((var.varno, var.attno));
                 }
             });
             for (index, column) in vars {

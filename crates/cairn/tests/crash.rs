@@ -7,6 +7,8 @@
 //! kill -9 loses no write that reached the operating system, so this test says nothing about fsync.
 //! `CAIRN_CRASH_ROUNDS` sets the number of kills (default 6).
 
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -2,6 +2,8 @@
 //!
 //! `scripts/setup --tests` installs the drivers and makes the link `.drivers`.
 
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

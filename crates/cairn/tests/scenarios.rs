@@ -1,6 +1,8 @@
 //! The workloads under `scenarios/`, with stock psql and pgbench, each for a few seconds: nothing fails, nothing
 //! hangs, and the data is right afterwards. Speed is measured elsewhere (`cairn-bench`).
 
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
 use std::path::{Path, PathBuf};
 use std::process::Output;
 

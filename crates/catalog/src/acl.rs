@@ -88,10 +88,9 @@ impl ObjectKind {
             ObjectKind::Schema => USAGE | CREATE,
             ObjectKind::Tablespace => CREATE,
             ObjectKind::Parameter => SET | ALTER_SYSTEM,
-            ObjectKind::Language
-            | ObjectKind::Type
-            | ObjectKind::ForeignDataWrapper
-            | ObjectKind::Server => USAGE,
+            ObjectKind::Language | ObjectKind::Type | ObjectKind::ForeignDataWrapper | ObjectKind::Server => {
+                USAGE
+            }
         }
     }
 

@@ -4,10 +4,10 @@
 //! need; [`SearchPath`] says what unqualified names mean. The system catalogs themselves (rows, columns, keys) are in
 //! [`system_table`] and [`columns`].
 
+pub mod acl;
 mod builtin;
 mod cache;
 mod catalog;
-pub mod acl;
 pub mod columns;
 mod format_type;
 pub mod model;

@@ -121,7 +121,12 @@ impl ClusterCatalog {
             members: read(b"member/", pg_auth_members::TABLE)?,
             settings: read(b"setting/", pg_db_role_setting::TABLE)?,
             comments: read(b"comment/", pg_shdescription::TABLE)?,
-            acls: self.cluster.system_scan(ACLS)?.iter().map(|(name, value)| decode_acl(name, value)).collect::<Result<_>>()?,
+            acls: self
+                .cluster
+                .system_scan(ACLS)?
+                .iter()
+                .map(|(name, value)| decode_acl(name, value))
+                .collect::<Result<_>>()?,
         };
         self.version.fetch_add(1, Ordering::Release);
         Ok(())
@@ -165,10 +170,9 @@ impl ClusterCatalog {
     /// Whether somebody has made it their own: there is a role besides the first, or a password.
     pub fn is_administered(&self) -> bool {
         let records = self.records.read();
-        records
-            .roles
-            .iter()
-            .any(|row| row.oid(pg_authid::OID) != BOOTSTRAP_ROLE || !row.datum(pg_authid::ROLPASSWORD).is_null())
+        records.roles.iter().any(|row| {
+            row.oid(pg_authid::OID) != BOOTSTRAP_ROLE || !row.datum(pg_authid::ROLPASSWORD).is_null()
+        })
     }
 
     /// An oid for a new role. They are counted apart from the databases' objects.

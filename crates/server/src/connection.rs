@@ -17,14 +17,10 @@ use crate::stream::{Bell, Incoming, Stream};
 use crate::wire::{Reader, frontend};
 
 /// Serves a connection until it ends.
-pub fn serve(
-    stream: Stream,
-    shared: &Arc<Shared>,
-    bell: Arc<Bell>,
-    wake: Box<dyn Fn(Wake) + Send + Sync>,
-) {
+pub fn serve(stream: Stream, shared: &Arc<Shared>, bell: Arc<Bell>, wake: Box<dyn Fn(Wake) + Send + Sync>) {
     let Some(Started { client, session }) = start(stream, shared, wake) else { return };
-    let mut connection = Connection { client, session, bell, skipping: false, at_rest: true, body: Vec::new() };
+    let mut connection =
+        Connection { client, session, bell, skipping: false, at_rest: true, body: Vec::new() };
     let ended = catch_unwind(AssertUnwindSafe(|| connection.run()));
     let farewell = match ended {
         Ok(Ok(())) => None,

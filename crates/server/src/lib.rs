@@ -110,10 +110,10 @@ impl Server {
         if let Err(error) = socket2::SockRef::from(&*self.listener).shutdown(Shutdown::Both) {
             tracing::debug!(%error, "the listening socket was closed already");
         }
-        if let Some(accepting) = self.accepting.take() {
-            if accepting.join().is_err() {
-                tracing::error!("the listener panicked");
-            }
+        if let Some(accepting) = self.accepting.take()
+            && accepting.join().is_err()
+        {
+            tracing::error!("the listener panicked");
         }
         self.shared.backend.terminate_all();
         let deadline = Instant::now() + patience;

@@ -35,7 +35,8 @@ pub fn start(stream: Stream, shared: &Shared, wake: Box<dyn Fn(Wake) + Send + Sy
     (client, parameters) = match negotiate(client, shared) {
         Ok(Some(ready)) => ready,
         Ok(None) => return None,
-        Err((mut client, error)) => {
+        Err(failed) => {
+            let (mut client, error) = *failed;
             refuse(&mut client, error);
             return None;
         }
@@ -64,7 +65,7 @@ type Parameters = Vec<(String, String)>;
 fn negotiate(
     mut client: WireClient,
     shared: &Shared,
-) -> std::result::Result<Option<(WireClient, Parameters)>, (WireClient, Error)> {
+) -> std::result::Result<Option<(WireClient, Parameters)>, Box<(WireClient, Error)>> {
     loop {
         let packet = match client.stream.next_untyped(wire::STARTUP_SIZE_MAX) {
             Ok(Incoming::Message(_)) => wire::startup(client.stream.body()),
@@ -72,7 +73,9 @@ fn negotiate(
                 Err(err!(PROTOCOL_VIOLATION, "invalid length of startup packet"))
             }
             Ok(Incoming::Closed) | Err(_) => return Ok(None),
-            Ok(Incoming::TimedOut | Incoming::Rung) => Err(err!(QUERY_CANCELED, "canceling authentication due to timeout")),
+            Ok(Incoming::TimedOut | Incoming::Rung) => {
+                Err(err!(QUERY_CANCELED, "canceling authentication due to timeout"))
+            }
         };
         match packet {
             Ok(FirstPacket::Ssl) => {
@@ -81,7 +84,7 @@ fn negotiate(
                 if client.stream.has_buffered() {
                     let error = err!(PROTOCOL_VIOLATION, "received unencrypted data after SSL request")
                         .detail("This could be either a client-software bug or evidence of an attempted man-in-the-middle attack.");
-                    return Err((client, error));
+                    return Err(Box::new((client, error)));
                 }
                 if client.stream.write_all(answer).is_err() {
                     return Ok(None);
@@ -117,7 +120,7 @@ fn negotiate(
                 }
                 return Ok(Some((client, parameters)));
             }
-            Err(error) => return Err((client, error)),
+            Err(error) => return Err(Box::new((client, error))),
         }
     }
 }
@@ -235,7 +238,9 @@ fn ask(client: &mut WireClient) -> Result<Vec<u8>> {
         Incoming::Message(kind) => {
             Err(err!(PROTOCOL_VIOLATION, "expected SASL response, got message type {kind}"))
         }
-        Incoming::TimedOut | Incoming::Rung => Err(err!(QUERY_CANCELED, "canceling authentication due to timeout")),
+        Incoming::TimedOut | Incoming::Rung => {
+            Err(err!(QUERY_CANCELED, "canceling authentication due to timeout"))
+        }
         Incoming::InvalidLength | Incoming::TooLarge { .. } => {
             Err(err!(PROTOCOL_VIOLATION, "invalid message length"))
         }

@@ -411,10 +411,10 @@ impl Core {
             state.own = Some((newest, Arc::clone(&own)));
             return Ok(own);
         }
-        if let Some((generation, catalog)) = &state.committed {
-            if *generation == self.database.catalogs.generation() {
-                return Ok(Arc::clone(catalog));
-            }
+        if let Some((generation, catalog)) = &state.committed
+            && *generation == self.database.catalogs.generation()
+        {
+            return Ok(Arc::clone(catalog));
         }
         let newest = self.database.catalogs.current(&*self.database.store, &self.entry.handle).sql()?;
         let catalog = Arc::clone(&newest.1);
@@ -460,15 +460,14 @@ impl Core {
         let user = self.current_user.borrow();
         let temporary = self.temporary_namespace.get();
         let mut cached = self.search_path.borrow_mut();
-        if let Some(state) = &*cached {
-            if state.catalog_version == catalog.version()
-                && state.user == user.oid
-                && state.roles_version == roles_version
-                && state.temporary == temporary
-                && (Arc::ptr_eq(&state.setting, &setting) || state.setting == setting)
-            {
-                return Ok(Arc::clone(&state.path));
-            }
+        if let Some(state) = &*cached
+            && state.catalog_version == catalog.version()
+            && state.user == user.oid
+            && state.roles_version == roles_version
+            && state.temporary == temporary
+            && (Arc::ptr_eq(&state.setting, &setting) || state.setting == setting)
+        {
+            return Ok(Arc::clone(&state.path));
         }
         let names = identifier_list(&setting).ok_or_else(|| {
             err!(INVALID_PARAMETER_VALUE, "invalid value for parameter \"search_path\": \"{setting}\"")
@@ -508,10 +507,10 @@ impl Core {
 
     /// Forgets a temporary schema that a rolled back transaction made.
     pub(crate) fn clear_temporary_uncommitted(&self) {
-        if let Some(namespace) = self.temporary_namespace.get() {
-            if self.catalog().is_ok_and(|catalog| catalog.namespace(namespace).is_none()) {
-                self.temporary_namespace.set(None);
-            }
+        if let Some(namespace) = self.temporary_namespace.get()
+            && self.catalog().is_ok_and(|catalog| catalog.namespace(namespace).is_none())
+        {
+            self.temporary_namespace.set(None);
         }
     }
 

@@ -171,10 +171,10 @@ pub fn reg_lookup(core: &Core, reg_type: Oid, text: &str) -> Result<Oid> {
     match reg_type {
         types::REGCLASS => {
             let (schema, name) = split(text)?;
-            if let Some(schema) = &schema {
-                if catalog.resolve_namespace(&path, schema).is_none() {
-                    return Err(err!(UNDEFINED_TABLE, "relation \"{schema}.{name}\" does not exist"));
-                }
+            if let Some(schema) = &schema
+                && catalog.resolve_namespace(&path, schema).is_none()
+            {
+                return Err(err!(UNDEFINED_TABLE, "relation \"{schema}.{name}\" does not exist"));
             }
             catalog.resolve_relation(&path, schema.as_deref(), &name).map(|relation| relation.oid).ok_or_else(
                 || {

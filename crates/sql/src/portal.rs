@@ -169,10 +169,10 @@ impl Core {
             (Arc::clone(&portal.name), std::mem::replace(&mut portal.state, State::Done))
         };
         self.portals.borrow_mut().remove(&name);
-        if let State::Running(mut execution) = state {
-            if self.transaction_if_begun().is_some() {
-                self.with_exec(|cx| execution.finish(cx))?;
-            }
+        if let State::Running(mut execution) = state
+            && self.transaction_if_begun().is_some()
+        {
+            self.with_exec(|cx| execution.finish(cx))?;
         }
         Ok(())
     }

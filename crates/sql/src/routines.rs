@@ -152,12 +152,11 @@ impl Core {
     /// The SQL function ready to run.
     fn sql_function(&self, proc: &Arc<Proc>, argument_types: &[Oid]) -> Result<Rc<SqlFunction>> {
         let key = (proc.oid, argument_types.to_vec());
-        if let Some(kept) = self.functions.borrow().sql.get(&key) {
-            if Arc::ptr_eq(&kept.proc, proc)
-                || kept.proc.source == proc.source && kept.proc.sql_body == proc.sql_body
-            {
-                return Ok(Rc::clone(kept));
-            }
+        if let Some(kept) = self.functions.borrow().sql.get(&key)
+            && (Arc::ptr_eq(&kept.proc, proc)
+                || kept.proc.source == proc.source && kept.proc.sql_body == proc.sql_body)
+        {
+            return Ok(Rc::clone(kept));
         }
         let text: &str = proc.sql_body.as_deref().unwrap_or(&proc.source);
         let statements = cairn_analyze::parse(text).map_err(|error| in_body(error, text))?;
@@ -207,10 +206,10 @@ impl Core {
             let text = &statement.raw.source;
             let located = |error: Error| in_body(error, text);
             let mut compile = || -> Result<Rc<Compiled>> {
-                if let Some(kept) = &*statement.compiled.borrow() {
-                    if kept.is_current(self)? {
-                        return Ok(Rc::clone(kept));
-                    }
+                if let Some(kept) = &*statement.compiled.borrow()
+                    && kept.is_current(self)?
+                {
+                    return Ok(Rc::clone(kept));
                 }
                 let fresh =
                     Rc::new(Compiled::new(self, &statement.raw, Parameters::Resolver(&function.arguments))?);
@@ -279,10 +278,10 @@ impl Core {
         match fields {
             Some(fields) => {
                 // One column of the right row type is the result itself.
-                if let ([column], [value]) = (columns, row) {
-                    if column.oid == target.oid || matches!(value, Datum::Record(_)) && fields.len() != 1 {
-                        return Ok(value.clone());
-                    }
+                if let ([column], [value]) = (columns, row)
+                    && (column.oid == target.oid || matches!(value, Datum::Record(_)) && fields.len() != 1)
+                {
+                    return Ok(value.clone());
                 }
                 let values = self.convert_row(proc, &fields, columns, row)?;
                 Ok(Datum::Record(Arc::new(Record { type_oid: target.oid, fields, values })))
@@ -446,10 +445,10 @@ impl Core {
     ) -> Result<Rc<plpgsql::interpreter::Routine>> {
         let version = self.catalog()?.version();
         let key = (proc.oid, info.arg_types.to_vec());
-        if let Some((of, kept)) = self.functions.borrow().plpgsql.get(&key) {
-            if *of == version {
-                return Ok(Rc::clone(kept));
-            }
+        if let Some((of, kept)) = self.functions.borrow().plpgsql.get(&key)
+            && *of == version
+        {
+            return Ok(Rc::clone(kept));
         }
         let routine = Rc::new(self.compile_plpgsql(proc, info)?);
         let mut cache = self.functions.borrow_mut();

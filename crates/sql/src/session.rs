@@ -81,17 +81,17 @@ impl PreparedStatement {
     pub fn compiled(&self, core: &Core) -> Result<Option<Rc<Compiled>>> {
         let Some(raw) = &self.raw else { return Ok(None) };
         let kept = self.compiled.borrow().clone();
-        if let Some(kept) = &kept {
-            if kept.is_current(core)? {
-                return Ok(Some(Rc::clone(kept)));
-            }
+        if let Some(kept) = &kept
+            && kept.is_current(core)?
+        {
+            return Ok(Some(Rc::clone(kept)));
         }
         let types = RefCell::new(self.parameter_types.to_vec());
         let fresh = Rc::new(Compiled::new(core, raw, Parameters::Infer(&types))?);
-        if let Some(kept) = kept {
-            if !same_columns(&kept, &fresh) {
-                return Err(err!(FEATURE_NOT_SUPPORTED, "cached plan must not change result type"));
-            }
+        if let Some(kept) = kept
+            && !same_columns(&kept, &fresh)
+        {
+            return Err(err!(FEATURE_NOT_SUPPORTED, "cached plan must not change result type"));
         }
         *self.compiled.borrow_mut() = Some(Rc::clone(&fresh));
         Ok(Some(fresh))
@@ -359,13 +359,13 @@ impl Session {
             return Ok(());
         }
         let many = statements.len() > 1;
-        if let ([RawStatement { node, .. }], true) = (statements.as_slice(), text.len() < 100) {
-            if let NodeEnum::TransactionStmt(statement) = &**node {
-                if self.transactions.len() >= 100 {
-                    self.transactions.clear();
-                }
-                self.transactions.insert(text.to_owned(), statement.clone());
+        if let ([RawStatement { node, .. }], true) = (statements.as_slice(), text.len() < 100)
+            && let NodeEnum::TransactionStmt(statement) = &**node
+        {
+            if self.transactions.len() >= 100 {
+                self.transactions.clear();
             }
+            self.transactions.insert(text.to_owned(), statement.clone());
         }
         let last = statements.len() - 1;
         for (index, raw) in statements.into_iter().enumerate() {
@@ -443,16 +443,16 @@ impl Session {
     fn parse_message(&mut self, name: &str, text: &str, types: &[Oid]) -> Result<()> {
         let core = &self.core;
         core.prepared.borrow().check_free(name)?;
-        if core.phase() != Phase::Failed {
-            if let Some(known) = self.parsed.get(core, text, types)? {
-                core.start_implicit();
-                let statement = PreparedStatement {
-                    name: name.to_owned(),
-                    prepared_us: core.statement_time(),
-                    ..PreparedStatement::clone(known)
-                };
-                return core.prepared.borrow_mut().add(statement);
-            }
+        if core.phase() != Phase::Failed
+            && let Some(known) = self.parsed.get(core, text, types)?
+        {
+            core.start_implicit();
+            let statement = PreparedStatement {
+                name: name.to_owned(),
+                prepared_us: core.statement_time(),
+                ..PreparedStatement::clone(known)
+            };
+            return core.prepared.borrow_mut().add(statement);
         }
         let mut statements = cairn_analyze::parse(text)?;
         if statements.len() > 1 {

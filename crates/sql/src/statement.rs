@@ -82,7 +82,9 @@ impl Compiled {
 
     /// The plan to run with these values, once its tables are locked. Errors: XX000 for a command, those of planning.
     pub fn plan_for(&self, core: &Core, params: &[Datum]) -> Result<Arc<Plan>> {
-        let Kind::Plan(plan) = &self.kind else { return Err(Error::internal("a query has become a command")) };
+        let Kind::Plan(plan) = &self.kind else {
+            return Err(Error::internal("a query has become a command"));
+        };
         match &self.by_value {
             Some(by_value) => by_value.plan(core, params),
             None => Ok(Arc::clone(plan)),
@@ -145,7 +147,12 @@ impl ByValue {
 }
 
 /// The query that is planned where these values are known (EXPLAIN); `None`: the query itself.
-pub fn query_for(core: &Core, catalog: &Arc<Catalog>, query: &Query, params: &[Datum]) -> Result<Option<Query>> {
+pub fn query_for(
+    core: &Core,
+    catalog: &Arc<Catalog>,
+    query: &Query,
+    params: &[Datum],
+) -> Result<Option<Query>> {
     Ok(if params.is_empty() {
         None
     } else {

@@ -466,7 +466,7 @@ impl Core {
         }
         self.with_settings(|all| all.undo_to(settings));
         self.acting_undo_to(acting);
-                self.notify_undo_to(notify);
+        self.notify_undo_to(notify);
         self.restore_own_catalog(catalog);
         self.block.borrow_mut().phase = Phase::Block;
         Ok(())

@@ -202,8 +202,7 @@ impl Cursor {
                 }
             }
         }
-        loop {
-            let Some((found, time)) = walk.current()? else { break };
+        while let Some((found, time)) = walk.current()? {
             if found >= &self.high[..] {
                 break;
             }
@@ -277,8 +276,7 @@ impl Cursor {
             }
             State::OnRow => {}
         }
-        loop {
-            let Some((found, _)) = walk.current()? else { break };
+        while let Some((found, _)) = walk.current()? {
             if found < &self.low[..] {
                 break;
             }

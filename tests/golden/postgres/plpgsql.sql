@@ -72,3 +72,18 @@ do $$ declare c cursor for select line from log order by id; l text; begin open 
 do $$ declare r log%rowtype; s log.line%type; begin select * into r from log order by id limit 1; s := r.line; raise notice '% %', r.id, s; case when r.id = 1 then raise notice 'one'; else raise notice 'more'; end case; end $$;
 create procedure committing() language plpgsql as $$ begin insert into log (line) values ('kept'); commit; insert into log (line) values ('lost'); rollback; end $$;
 call committing(); select line from log where line in ('kept', 'lost');
+-- Assignment to slices.
+do $$
+declare a int[] := array[1, 2, 3, 4, 5]; b text[]; m int[] := array[[1, 2], [3, 4]];
+begin
+  a[2:3] := array[20, 30];
+  raise notice '%', a;
+  a[4:] := array[40, 50];
+  a[:1] := '{10}';
+  raise notice '%', a;
+  b[3:4] := array['x', 'y'];
+  raise notice '% %', b, array_dims(b);
+  a[6:7] := array[60, 70, 80];
+  raise notice '%', a;
+  a[1:3] := array[1];
+end $$;

@@ -844,13 +844,7 @@ fn figure_name(node: &NodeEnum, name: &mut Option<String>) -> u8 {
             }
         }
         NodeEnum::FuncCall(call) => call.funcname.last().map_or(0, |last| set(string_value(last))),
-        NodeEnum::AExpr(expr) => {
-            if expr.kind == protobuf::AExprKind::AexprNullif as i32 {
-                set("nullif")
-            } else {
-                0
-            }
-        }
+        NodeEnum::AExpr(expr) if expr.kind == protobuf::AExprKind::AexprNullif as i32 => set("nullif"),
         NodeEnum::TypeCast(cast) => {
             let strength = boxed(&cast.arg, name);
             if strength <= 1

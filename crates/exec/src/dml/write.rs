@@ -200,11 +200,8 @@ impl Target {
         let differs = |frame: &Frame, column: usize| {
             !cairn_types::compare::equal(&old[column], &frame.registers[self.first + column], false)
         };
-        let mode = if assigned.primary {
-            cairn_txn::RowLockMode::Remove
-        } else {
-            cairn_txn::RowLockMode::Update
-        };
+        let mode =
+            if assigned.primary { cairn_txn::RowLockMode::Remove } else { cairn_txn::RowLockMode::Update };
         if assigned.keys.iter().any(|column| differs(frame, *column)) {
             cx.txn.lock_row(old_key, mode, unique::wait(cx)).sql()?;
         }

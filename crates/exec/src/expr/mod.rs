@@ -9,7 +9,7 @@ pub mod constant;
 pub mod equal;
 mod eval;
 pub mod function;
-mod subscript;
+pub mod subscript;
 pub mod types;
 
 use std::sync::Arc;

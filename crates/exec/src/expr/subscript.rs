@@ -176,7 +176,14 @@ fn grow(dimension: &mut Dimension, elements: &mut Vec<Datum>, first: i32, last: 
     Ok(())
 }
 
-fn assign_slice(array: &Array, lower: &[Option<i32>], upper: &[Option<i32>], value: Datum) -> Result<Datum> {
+/// `array[lower:upper] = value`; bounds that are left out are those of the array. Errors: those of PostgreSQL's slice
+/// assignment, 0A000 for several dimensions.
+pub fn assign_slice(
+    array: &Array,
+    lower: &[Option<i32>],
+    upper: &[Option<i32>],
+    value: Datum,
+) -> Result<Datum> {
     let Datum::Array(source) = value else { return Ok(Datum::Array(Arc::new(array.clone()))) };
     if array.dimensions.len() > 1 || upper.len() > 1 {
         return Err(Error::unsupported("assignment to a slice of a multidimensional array is"));

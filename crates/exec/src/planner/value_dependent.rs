@@ -41,7 +41,9 @@ impl Search {
     fn query(&mut self, query: &Query, cx: &PlanContext<'_>) -> Result<()> {
         for entry in &query.range_table {
             match entry {
-                RangeTableEntry { kind: RangeTableKind::Relation { relation, .. }, in_from: true, .. } => {
+                RangeTableEntry {
+                    kind: RangeTableKind::Relation { relation, .. }, in_from: true, ..
+                } => {
                     self.relation(relation, cx)?;
                 }
                 RangeTableEntry { kind: RangeTableKind::Subquery { query, view }, .. } => {

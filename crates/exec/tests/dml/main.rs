@@ -1,6 +1,7 @@
 //! INSERT, UPDATE, DELETE, constraints and row locks over the real store, with PostgreSQL's texts.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[expect(dead_code, reason = "examples/dml_bench.rs uses the rest of it")]
 mod bench;
 
 use std::sync::Arc;

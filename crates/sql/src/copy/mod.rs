@@ -6,8 +6,8 @@ pub mod write;
 
 use std::sync::Arc;
 
-use cairn_analyze::privileges::{RelationAccess, RequiredAccess};
 use cairn_analyze::Parameters;
+use cairn_analyze::privileges::{RelationAccess, RequiredAccess};
 use cairn_catalog::acl;
 use cairn_catalog::{Relation, RelationKind};
 use cairn_exec::PlanContext;
@@ -370,10 +370,10 @@ fn to_stdout(
         }
         (None, query) => {
             let raw = crate::utility::inner_query(invocation.raw, query.as_deref())?;
-            if let NodeEnum::SelectStmt(select) = &*raw.node {
-                if select.into_clause.is_some() {
-                    return Err(err!(FEATURE_NOT_SUPPORTED, "COPY (SELECT INTO) is not supported"));
-                }
+            if let NodeEnum::SelectStmt(select) = &*raw.node
+                && select.into_clause.is_some()
+            {
+                return Err(err!(FEATURE_NOT_SUPPORTED, "COPY (SELECT INTO) is not supported"));
             }
             raw
         }

@@ -188,7 +188,8 @@ fn require_references(cx: &DdlContext<'_>, table: &Relation, columns: &[i16]) ->
         return Ok(());
     }
     let rights = cx.rights();
-    let by_column = |column: &i16| rights.column_privileges(cx.user, table.oid, *column).0 & acl::REFERENCES != 0;
+    let by_column =
+        |column: &i16| rights.column_privileges(cx.user, table.oid, *column).0 & acl::REFERENCES != 0;
     if !columns.is_empty() && columns.iter().all(by_column) {
         return Ok(());
     }

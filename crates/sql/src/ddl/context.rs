@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use cairn_analyze::query::Query;
 use cairn_analyze::{AnalyzeContext, Parameters};
+use cairn_catalog::acl::{ObjectKind, Privileges};
 use cairn_catalog::{
     Catalog, CatalogWriter, ClusterCatalog, Index, Proc, Relation, SearchPath, SharedCatalogs,
 };
 use cairn_exec::TxnResultExt;
 use cairn_txn::{LockOutcome, LockScope, LockTag, Store, TableLockMode, Transaction, WaitPolicy};
-use cairn_catalog::acl::{ObjectKind, Privileges};
 use cairn_types::{Datum, Env, Error, Oid, Result, Text};
 
 use crate::rights::{Rights, Roles};

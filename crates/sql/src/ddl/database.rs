@@ -80,10 +80,10 @@ pub fn create(cx: &mut DdlContext<'_>, statement: &protobuf::CreatedbStmt) -> Re
         }
         (_, Some(_)) => Origin::Template(&template),
     };
-    if let Some(info) = info.as_ref().filter(|info| !info.is_template) {
-        if !cx.roles.has_privileges_of(cx.user, info.owner) {
-            return Err(err!(INSUFFICIENT_PRIVILEGE, "permission denied to copy database \"{template}\""));
-        }
+    if let Some(info) = info.as_ref().filter(|info| !info.is_template)
+        && !cx.roles.has_privileges_of(cx.user, info.owner)
+    {
+        return Err(err!(INSUFFICIENT_PRIVILEGE, "permission denied to copy database \"{template}\""));
     }
     let made = cluster.cluster().create_database(name, owner, origin).map_err(|error| match error {
         cairn_txn::Error::DatabaseInUse(name) => {

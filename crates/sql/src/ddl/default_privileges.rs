@@ -137,14 +137,15 @@ pub fn apply(cx: &mut DdlContext<'_>, kind: ObjectKind, oid: Oid, owner: Oid, sc
     if cx.catalog.user_rows(c::TABLE).next().is_none() {
         return Ok(());
     }
-    let read = |row: CatalogRow| Acl::of(kind, owner, row.datum(c::DEFACLACL), &|name| cx.roles.by_name(name));
+    let read =
+        |row: CatalogRow| Acl::of(kind, owner, row.datum(c::DEFACLACL), &|name| cx.roles.by_name(name));
     let built_in = Acl::default_of(kind, owner);
     let mut acl = row(cx, owner, 0, kind).map_or_else(|| built_in.clone(), read);
-    if schema != 0 {
-        if let Some(more) = row(cx, owner, schema, kind).map(read) {
-            for item in more.items {
-                acl.grant(item.grantee, item.grantor, item.privileges, item.options);
-            }
+    if schema != 0
+        && let Some(more) = row(cx, owner, schema, kind).map(read)
+    {
+        for item in more.items {
+            acl.grant(item.grantee, item.grantor, item.privileges, item.options);
         }
     }
     if same(&acl, &built_in) { Ok(()) } else { grant::store(cx, kind, oid, &acl) }

@@ -82,10 +82,12 @@ pub fn of_expression(expr: &Expr, relation: Oid, catalog: &Catalog) -> Vec<Addre
     let mut found = Vec::new();
     cairn_analyze::walk::deep(expr, 0, &mut |expr, level| {
         of_node(expr, catalog, &mut found);
-        if let Expr::Var(var) = expr {
-            if var.levels_up == level && var.attno > 0 && relation != 0 {
-                found.push(Address::column(relation, var.attno));
-            }
+        if let Expr::Var(var) = expr
+            && var.levels_up == level
+            && var.attno > 0
+            && relation != 0
+        {
+            found.push(Address::column(relation, var.attno));
         }
         if let Expr::SubLink(sublink) = expr {
             found.extend(of_query(&sublink.query, catalog));

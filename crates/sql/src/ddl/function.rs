@@ -345,10 +345,10 @@ pub fn create(cx: &mut DdlContext<'_>, statement: &protobuf::CreateFunctionStmt)
     row[c::PRONAMESPACE] = Datum::Oid(namespace);
     let owner = existing.as_ref().map_or(cx.user, |existing| existing.owner);
     row[c::PROOWNER] = Datum::Oid(owner);
-    if existing.is_some() {
-        if let Some(old) = cx.catalog.row_by_oid(c::TABLE, oid) {
-            row[c::PROACL] = old.datum(c::PROACL).clone();
-        }
+    if existing.is_some()
+        && let Some(old) = cx.catalog.row_by_oid(c::TABLE, oid)
+    {
+        row[c::PROACL] = old.datum(c::PROACL).clone();
     }
     row[c::PROLANG] = Datum::Oid(language_oid);
     row[c::PROCOST] = Datum::Float4(100.0);

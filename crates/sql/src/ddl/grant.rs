@@ -12,7 +12,9 @@ use cairn_exec::TxnResultExt;
 use cairn_txn::TableLockMode;
 use cairn_types::oid::FIRST_USER_OID;
 use cairn_types::{Datum, Error, Oid, Result, err, sqlstate};
-use pg_query::protobuf::{self, DropBehavior, GrantTargetType, ObjectType, RoleSpecType, node::Node as NodeEnum};
+use pg_query::protobuf::{
+    self, DropBehavior, GrantTargetType, ObjectType, RoleSpecType, node::Node as NodeEnum,
+};
 
 use super::context::DdlContext;
 use super::names;
@@ -61,10 +63,10 @@ pub fn grant(cx: &mut DdlContext<'_>, statement: &protobuf::GrantStmt) -> Result
 
 impl Change {
     pub fn read(cx: &DdlContext<'_>, statement: &protobuf::GrantStmt) -> Result<Change> {
-        if let Some(grantor) = &statement.grantor {
-            if super::node::role(cx, grantor)? != cx.user {
-                return Err(err!(FEATURE_NOT_SUPPORTED, "grantor must be current user"));
-            }
+        if let Some(grantor) = &statement.grantor
+            && super::node::role(cx, grantor)? != cx.user
+        {
+            return Err(err!(FEATURE_NOT_SUPPORTED, "grantor must be current user"));
         }
         let mut grantees = Vec::new();
         for node in &statement.grantees {
@@ -121,8 +123,9 @@ pub fn privileges(
             // ALL (columns).
             allowed.all()
         } else {
-            acl::by_name(word)
-                .ok_or_else(|| err!(SYNTAX_ERROR, "unrecognized privilege type \"{}\"", word.to_lowercase()))?
+            acl::by_name(word).ok_or_else(|| {
+                err!(SYNTAX_ERROR, "unrecognized privilege type \"{}\"", word.to_lowercase())
+            })?
         };
         // What is said of tables may be meant for sequences.
         let sequences = if allowed == ObjectKind::Table { acl::USAGE } else { 0 };
@@ -157,8 +160,7 @@ pub fn privileges(
 }
 
 fn relation_target(cx: &DdlContext<'_>, relation: &Relation) -> Target {
-    let kind =
-        if relation.kind == RelationKind::Sequence { ObjectKind::Sequence } else { ObjectKind::Table };
+    let kind = if relation.kind == RelationKind::Sequence { ObjectKind::Sequence } else { ObjectKind::Table };
     target(cx, kind, relation.oid, names::kind_name(relation.kind), &relation.name)
 }
 
@@ -282,7 +284,8 @@ fn all_in_schema(
                         _ => true,
                     }
             });
-            result.extend(procs.map(|proc| target(cx, ObjectKind::Function, proc.oid, "function", &proc.name)));
+            result
+                .extend(procs.map(|proc| target(cx, ObjectKind::Function, proc.oid, "function", &proc.name)));
             Ok(())
         }
         _ => Err(Error::unsupported("privileges on all objects of this kind are")),
@@ -414,7 +417,11 @@ fn grant_on_relation(
         }
         whole = if change.all { ObjectKind::Sequence.all() } else { whole & ObjectKind::Sequence.all() };
         if !columns.is_empty() {
-            return Err(err!(INVALID_GRANT_OPERATION, "sequence \"{}\" only supports SELECT column privileges", target.name));
+            return Err(err!(
+                INVALID_GRANT_OPERATION,
+                "sequence \"{}\" only supports SELECT column privileges",
+                target.name
+            ));
         }
     }
     if target.kind == ObjectKind::Table && whole & acl::USAGE != 0 {

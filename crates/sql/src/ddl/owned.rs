@@ -46,7 +46,9 @@ fn listed(cx: &DdlContext<'_>, role: Oid) -> Vec<(Listed, Acl)> {
             }
         }
     }
-    for row in cx.catalog.user_rows(pg_attribute::TABLE).filter(|row| !row.datum(pg_attribute::ATTACL).is_null()) {
+    for row in
+        cx.catalog.user_rows(pg_attribute::TABLE).filter(|row| !row.datum(pg_attribute::ATTACL).is_null())
+    {
         let acl = Acl::of(ObjectKind::Column, 0, row.datum(pg_attribute::ATTACL), &by_name);
         let table = row.oid(pg_attribute::ATTRELID);
         let own = cx.catalog.relation(table).is_some_and(|relation| relation.owner == role);
@@ -64,7 +66,12 @@ fn listed(cx: &DdlContext<'_>, role: Oid) -> Vec<(Listed, Acl)> {
         if row.datum(pg_database::DATACL).is_null() || row.oid(pg_database::DATDBA) == role {
             continue;
         }
-        let acl = Acl::of(ObjectKind::Database, row.oid(pg_database::DATDBA), row.datum(pg_database::DATACL), &by_name);
+        let acl = Acl::of(
+            ObjectKind::Database,
+            row.oid(pg_database::DATDBA),
+            row.datum(pg_database::DATACL),
+            &by_name,
+        );
         if names_role(&acl, role) {
             let name = row.str(pg_database::DATNAME).to_owned();
             found.push((Listed::Database(row.oid(pg_database::OID), name), acl));
@@ -79,8 +86,12 @@ pub fn privileges_of(cx: &DdlContext<'_>, role: Oid) -> Vec<String> {
     let mut lines = Vec::new();
     for (listed, _) in listed(cx, role) {
         lines.push(match listed {
-            Listed::Object(kind, oid) => format!("privileges for {}", describe(Address::new(columns_of(kind).0, oid))),
-            Listed::Column(table, number) => format!("privileges for {}", describe(Address::column(table, number))),
+            Listed::Object(kind, oid) => {
+                format!("privileges for {}", describe(Address::new(columns_of(kind).0, oid)))
+            }
+            Listed::Column(table, number) => {
+                format!("privileges for {}", describe(Address::column(table, number)))
+            }
             Listed::Database(_, name) => format!("privileges for database {name}"),
             Listed::Default(oid) => {
                 let row = cx.catalog.row_by_oid(pg_default_acl::TABLE, oid);
@@ -140,7 +151,8 @@ fn objects_of(cx: &DdlContext<'_>, role: Oid) -> Vec<Address> {
             found.push(Address::new(pg_type::TABLE, row.oid(pg_type::OID)));
         }
     }
-    for row in cx.catalog.user_rows(pg_namespace::TABLE).filter(|row| row.oid(pg_namespace::NSPOWNER) == role) {
+    for row in cx.catalog.user_rows(pg_namespace::TABLE).filter(|row| row.oid(pg_namespace::NSPOWNER) == role)
+    {
         found.push(Address::new(pg_namespace::TABLE, row.oid(pg_namespace::OID)));
     }
     // An owned sequence or another part goes with its whole.
@@ -148,7 +160,8 @@ fn objects_of(cx: &DdlContext<'_>, role: Oid) -> Vec<Address> {
         .catalog
         .user_rows(pg_depend::TABLE)
         .filter(|row| {
-            row.oid(pg_depend::CLASSID) == pg_class::TABLE && matches!(row.char(pg_depend::DEPTYPE), b'a' | b'i')
+            row.oid(pg_depend::CLASSID) == pg_class::TABLE
+                && matches!(row.char(pg_depend::DEPTYPE), b'a' | b'i')
         })
         .map(|row| row.oid(pg_depend::OBJID))
         .collect();

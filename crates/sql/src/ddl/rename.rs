@@ -430,16 +430,16 @@ fn move_relation(cx: &mut DdlContext<'_>, relation: &Arc<Relation>, namespace: O
     if relation.namespace == namespace {
         return Ok(());
     }
-    if relation.kind == RelationKind::Sequence {
-        if let Some(owner) = cx.catalog.user_rows(pg_depend::TABLE).find(|row| {
+    if relation.kind == RelationKind::Sequence
+        && let Some(owner) = cx.catalog.user_rows(pg_depend::TABLE).find(|row| {
             row.oid(pg_depend::CLASSID) == pg_class::TABLE
                 && row.oid(pg_depend::OBJID) == relation.oid
                 && row.int(pg_depend::REFOBJSUBID) > 0
-        }) {
-            let table = cx.relation(owner.oid(pg_depend::REFOBJID))?;
-            return Err(err!(FEATURE_NOT_SUPPORTED, "cannot move an owned sequence into another schema")
-                .detail(format!("Sequence \"{}\" is linked to table \"{}\".", relation.name, table.name)));
-        }
+        })
+    {
+        let table = cx.relation(owner.oid(pg_depend::REFOBJID))?;
+        return Err(err!(FEATURE_NOT_SUPPORTED, "cannot move an owned sequence into another schema")
+            .detail(format!("Sequence \"{}\" is linked to table \"{}\".", relation.name, table.name)));
     }
     let mut moved: Vec<Oid> = vec![relation.oid];
     moved.extend(relation.indexes.iter().map(|index| index.oid));

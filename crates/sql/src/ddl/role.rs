@@ -359,11 +359,11 @@ fn add_member(
             name(member)
         ));
     }
-    if let Some(old) = member_row(shared, role, member) {
-        if old.bool(pg_auth_members::ADMIN_OPTION) || !admin {
-            cx.notice(format!("role \"{}\" is already a member of role \"{}\"", name(member), name(role)));
-            return Ok(());
-        }
+    if let Some(old) = member_row(shared, role, member)
+        && (old.bool(pg_auth_members::ADMIN_OPTION) || !admin)
+    {
+        cx.notice(format!("role \"{}\" is already a member of role \"{}\"", name(member), name(role)));
+        return Ok(());
     }
     let mut row = blank_row(pg_auth_members::TABLE);
     row[pg_auth_members::ROLEID] = Datum::Oid(role);

@@ -495,13 +495,13 @@ pub fn merge_keys(specs: Vec<IndexSpec>) -> Vec<IndexSpec> {
                 && columns(other) == columns(&spec)
                 && other.keys.iter().all(|key| !key.column.is_empty())
         };
-        if spec.constraint.is_some() {
-            if let Some(other) = result.iter_mut().find(same) {
-                if other.name.is_empty() {
-                    other.name = spec.name.clone();
-                }
-                continue;
+        if spec.constraint.is_some()
+            && let Some(other) = result.iter_mut().find(same)
+        {
+            if other.name.is_empty() {
+                other.name = spec.name.clone();
             }
+            continue;
         }
         result.push(spec);
     }

@@ -200,10 +200,11 @@ pub fn volatility(expr: &Expr, catalog: &Catalog) -> cairn_catalog::Volatility {
 pub fn columns_used(expr: &Expr) -> Vec<i16> {
     let mut columns = Vec::new();
     cairn_analyze::walk::deep(expr, 0, &mut |expr, level| {
-        if let Expr::Var(var) = expr {
-            if var.levels_up == level && !columns.contains(&var.attno) {
-                columns.push(var.attno);
-            }
+        if let Expr::Var(var) = expr
+            && var.levels_up == level
+            && !columns.contains(&var.attno)
+        {
+            columns.push(var.attno);
         }
     });
     columns.sort_unstable();

@@ -19,10 +19,10 @@ use super::{names, reloptions, rows, sequence, text};
 /// Analyzes the query of a view or of `create ... as`.
 fn analyze(cx: &DdlContext<'_>, node: &protobuf::Node, raw: &RawStatement) -> Result<Query> {
     let node = super::node::inner(node)?;
-    if let protobuf::node::Node::SelectStmt(select) = node {
-        if select.into_clause.is_some() {
-            return Err(err!(FEATURE_NOT_SUPPORTED, "views must not contain SELECT INTO"));
-        }
+    if let protobuf::node::Node::SelectStmt(select) = node
+        && select.into_clause.is_some()
+    {
+        return Err(err!(FEATURE_NOT_SUPPORTED, "views must not contain SELECT INTO"));
     }
     let statement = RawStatement { node: Box::new(node.clone()), ..raw.clone() };
     match cairn_analyze::analyze(&statement, &cx.analyze_context())? {

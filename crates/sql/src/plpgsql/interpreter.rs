@@ -1105,7 +1105,18 @@ impl Frame<'_> {
             _ => Array::from_elements(element_type, Vec::new()),
         };
         if subscripts.iter().any(|step| matches!(step, Step::Slice(..))) {
-            return Err(Error::unsupported("assignment to an array slice in PL/pgSQL is"));
+            // Where one subscript is a slice, a plain one is a slice from 1.
+            let bounds = subscripts.iter().filter_map(|step| match step {
+                Step::Slice(lower, upper) => Some((*lower, *upper)),
+                Step::Index(index) => Some((Some(1), Some(*index))),
+                Step::Field(_) => None,
+            });
+            let (lower, upper): (Vec<_>, Vec<_>) = bounds.unzip();
+            if !rest.is_empty() {
+                return Err(Error::unsupported("assignment to a field of an array slice is"));
+            }
+            let value = self.spi.cast(value, from, ty)?;
+            return cairn_exec::expr::subscript::assign_slice(&array, &lower, &upper, value);
         }
         let indexes: Vec<i32> = subscripts
             .iter()

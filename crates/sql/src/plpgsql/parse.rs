@@ -1336,9 +1336,7 @@ fn is_condition(name: &str) -> bool {
 fn check_sql(fragment: &Fragment, kind: FragmentKind) -> Result<()> {
     let parsed = match kind {
         FragmentKind::Statement => cairn_analyze::parse(&fragment.text).map(drop),
-        FragmentKind::Expression => {
-            cairn_analyze::parse::parse_plpgsql_expression(&fragment.text).map(drop)
-        }
+        FragmentKind::Expression => cairn_analyze::parse::parse_plpgsql_expression(&fragment.text).map(drop),
     };
     parsed.map_err(|mut error| {
         // The position is one in the function's body.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use cairn_analyze::{ParamResolver, Parameters, RawStatement};
 use cairn_catalog::TypeRef;
-use cairn_exec::execution::Watch;
 use cairn_exec::Execution;
 use cairn_txn::Transaction;
 use cairn_types::{Datum, Env, Error, Oid, RecordField, Result, Row, Text, err, io};
@@ -118,10 +117,10 @@ impl RowSource for Running {
         let core = Rc::clone(&self.core);
         core.snapshots.borrow_mut().push(self.execution.frame.snapshot);
         let result = core.with_exec(|cx| {
-            if self.execution.plan().returns_rows() {
-                if let Some(row) = self.execution.next_row(cx)? {
-                    return Ok(Some(row.to_vec()));
-                }
+            if self.execution.plan().returns_rows()
+                && let Some(row) = self.execution.next_row(cx)?
+            {
+                return Ok(Some(row.to_vec()));
             }
             self.execution.finish(cx)?;
             Ok(None)

@@ -60,8 +60,7 @@ impl Core {
             let mut journal = self.acting_journal.borrow_mut();
             if inside {
                 let now = self.acting();
-                let change =
-                    journal.change.get_or_insert_with(|| Change { before: now.clone(), after: now });
+                let change = journal.change.get_or_insert_with(|| Change { before: now.clone(), after: now });
                 if !local {
                     change.after = acting.clone();
                 }
@@ -104,10 +103,13 @@ impl Core {
             None => self.authenticated.clone(),
             Some(name) => {
                 let user = self.role(name).map_err(|_| no_such_role(name))?;
-                let may = user.oid == self.authenticated.oid
-                    || self.roles().is_superuser(self.authenticated.oid);
+                let may =
+                    user.oid == self.authenticated.oid || self.roles().is_superuser(self.authenticated.oid);
                 if !may {
-                    return Err(err!(INSUFFICIENT_PRIVILEGE, "permission denied to set session authorization"));
+                    return Err(err!(
+                        INSUFFICIENT_PRIVILEGE,
+                        "permission denied to set session authorization"
+                    ));
                 }
                 user
             }

@@ -27,13 +27,14 @@ impl Core {
     pub fn roles(&self) -> Rc<Roles> {
         let shared = self.instance.shared();
         let mut kept = self.access.roles.borrow_mut();
-        if let Some(roles) = &*kept {
-            if roles.version() == shared.version() {
-                return Rc::clone(roles);
-            }
+        if let Some(roles) = &*kept
+            && roles.version() == shared.version()
+        {
+            return Rc::clone(roles);
         }
         let owner = self.database.info.oid;
-        let owner = shared.cluster().databases().iter().find(|info| info.oid == owner).map_or(0, |info| info.owner);
+        let owner =
+            shared.cluster().databases().iter().find(|info| info.oid == owner).map_or(0, |info| info.owner);
         let roles = Rc::new(Roles::new(&**shared, owner));
         *kept = Some(Rc::clone(&roles));
         roles
@@ -99,11 +100,8 @@ impl Core {
 fn check_columns(rights: &Rights, role: Oid, access: &RelationAccess, allowed: Privileges) -> Result<()> {
     let denied = || rights.require(role, ObjectKind::Table, access.relation, Privileges::MAX);
     let missing = access.privileges & !allowed;
-    let by_column = [
-        (acl::SELECT, &access.selected),
-        (acl::INSERT, &access.inserted),
-        (acl::UPDATE, &access.updated),
-    ];
+    let by_column =
+        [(acl::SELECT, &access.selected), (acl::INSERT, &access.inserted), (acl::UPDATE, &access.updated)];
     if missing & !(acl::SELECT | acl::INSERT | acl::UPDATE) != 0 {
         return denied();
     }
@@ -120,7 +118,11 @@ fn check_columns(rights: &Rights, role: Oid, access: &RelationAccess, allowed: P
             live().into_iter().any(|column| has(column, wanted))
         } else {
             columns.iter().all(|column| {
-                if *column == 0 { live().into_iter().all(|column| has(column, wanted)) } else { has(*column, wanted) }
+                if *column == 0 {
+                    live().into_iter().all(|column| has(column, wanted))
+                } else {
+                    has(*column, wanted)
+                }
             })
         };
         if !fine {

@@ -92,7 +92,10 @@ impl Rights {
                 }
                 // Nobody else changes the system's own tables, whatever was granted.
                 let system = object < FIRST_USER_OID
-                    && self.catalog.relation(object).is_some_and(|relation| relation.kind == RelationKind::Table);
+                    && self
+                        .catalog
+                        .relation(object)
+                        .is_some_and(|relation| relation.kind == RelationKind::Table);
                 if system {
                     privileges &= !(acl::INSERT | acl::UPDATE | acl::DELETE | acl::TRUNCATE | acl::USAGE);
                 }

@@ -365,11 +365,11 @@ impl Settings {
             return;
         }
         for Change { key, .. } in std::mem::take(&mut self.journal) {
-            if let Some(entry) = self.entries.get_mut(&key) {
-                if entry.current != entry.session {
-                    entry.current = entry.session.clone();
-                    self.stale |= is_derived_from(&key);
-                }
+            if let Some(entry) = self.entries.get_mut(&key)
+                && entry.current != entry.session
+            {
+                entry.current = entry.session.clone();
+                self.stale |= is_derived_from(&key);
             }
         }
         self.refresh();

@@ -33,11 +33,11 @@ pub(super) fn call(system: &System<'_>, a: &Arguments<'_>) -> Result<Option<Datu
         }
         "pg_stat_get_backend_xact_start" => system
             .of_session(a, |session| session.transaction_start.map_or(Datum::Null, Datum::TimestampTz))?,
-        "pg_stat_get_backend_client_addr" => system.of_session(a, |session| address(session))?,
-        "pg_stat_get_backend_client_port" => system.of_session(a, |session| port(session))?,
+        "pg_stat_get_backend_client_addr" => system.of_session(a, address)?,
+        "pg_stat_get_backend_client_port" => system.of_session(a, port)?,
         "pg_stat_get_backend_wait_event" | "pg_stat_get_backend_wait_event_type" => Datum::Null,
-        "inet_client_addr" => system.own(|session| address(session)),
-        "inet_client_port" => system.own(|session| port(session)),
+        "inet_client_addr" => system.own(address),
+        "inet_client_port" => system.own(port),
         // The listening address is the server's, which sessions do not see.
         "inet_server_addr" => Datum::Null,
         "inet_server_port" => match system.env.setting("port").and_then(|port| port.parse().ok()) {
@@ -147,7 +147,9 @@ pub(super) fn call(system: &System<'_>, a: &Arguments<'_>) -> Result<Option<Datu
             host.post_notification(text(0)?, text(1)?)?;
             Datum::text("")
         }
-        "pg_listening_channels" => values(types::TEXT, host.listening_channels().into_iter().map(Datum::Text)),
+        "pg_listening_channels" => {
+            values(types::TEXT, host.listening_channels().into_iter().map(Datum::Text))
+        }
         // Neither exists in Cairn.
         "pg_prepared_xact"
         | "pg_get_replication_slots"

@@ -225,10 +225,10 @@ impl System<'_> {
         if index.nulls_not_distinct {
             text.push_str(" NULLS NOT DISTINCT");
         }
-        if let Some(relation) = self.catalog.relation(oid) {
-            if !relation.options.is_empty() {
-                text.push_str(&format!(" WITH ({})", reloptions_text(&relation.options)));
-            }
+        if let Some(relation) = self.catalog.relation(oid)
+            && !relation.options.is_empty()
+        {
+            text.push_str(&format!(" WITH ({})", reloptions_text(&relation.options)));
         }
         if let Some(predicate) = &index.predicate {
             text.push_str(" WHERE ");
@@ -277,11 +277,11 @@ impl System<'_> {
             text.push_str(&self.env.reg_name(types::REGCOLLATION, key.ty.collation).unwrap_or_default());
         }
         let method = self.catalog.opclass(key.opclass).map(|class| class.method);
-        if let (Some(class), Some(method)) = (self.catalog.opclass(key.opclass), method) {
-            if self.catalog.default_opclass(method, own.oid).map(|default| default.oid) != Some(class.oid) {
-                text.push(' ');
-                push_identifier(&class.name, text);
-            }
+        if let (Some(class), Some(method)) = (self.catalog.opclass(key.opclass), method)
+            && self.catalog.default_opclass(method, own.oid).map(|default| default.oid) != Some(class.oid)
+        {
+            text.push(' ');
+            push_identifier(&class.name, text);
         }
         match (key.hash, key.descending, key.nulls_first) {
             (false, true, true) => text.push_str(" DESC"),

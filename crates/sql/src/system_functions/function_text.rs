@@ -81,11 +81,13 @@ impl System<'_> {
                 text.push(' ');
             }
             text.push_str(&self.type_text(argument.type_oid));
-            if defaults && argument.is_input() && this_input >= first_default {
-                if let Some(default) = proc.arg_defaults.get(this_input - first_default) {
-                    text.push_str(" DEFAULT ");
-                    text.push_str(&self.displayed(default, None, false)?);
-                }
+            if defaults
+                && argument.is_input()
+                && this_input >= first_default
+                && let Some(default) = proc.arg_defaults.get(this_input - first_default)
+            {
+                text.push_str(" DEFAULT ");
+                text.push_str(&self.displayed(default, None, false)?);
             }
             // A hypothetical-set aggregate's last argument stands on both sides.
             if order_by == Some(shown) && shown == all.len() {

@@ -105,7 +105,8 @@ impl System<'_> {
         if self.host.is_superuser() {
             return Ok(());
         }
-        let has = self.rights().privileges(self.host.current_user_oid(), ObjectKind::Sequence, relation.oid).0;
+        let has =
+            self.rights().privileges(self.host.current_user_oid(), ObjectKind::Sequence, relation.oid).0;
         if has & wanted != 0 { Ok(()) } else { Err(crate::rights::denied("sequence", &relation.name)) }
     }
 

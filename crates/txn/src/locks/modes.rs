@@ -155,7 +155,10 @@ mod tests {
     /// The manual's tables, as printed there, with our two around the four of rows.
     #[test]
     fn conflict_tables() {
-        assert_eq!(table(&ROW.map(Mode::of_row)), [".....x", "....xx", "...xxx", "..xxxx", ".xxxxx", "xxxxxx"]);
+        assert_eq!(
+            table(&ROW.map(Mode::of_row)),
+            [".....x", "....xx", "...xxx", "..xxxx", ".xxxxx", "xxxxxx"]
+        );
         let expected =
             [".......x", "......xx", "....xxxx", "...xxxxx", "..xx.xxx", "..xxxxxx", ".xxxxxxx", "xxxxxxxx"];
         assert_eq!(table(&TABLE.map(Mode::of_table)), expected);

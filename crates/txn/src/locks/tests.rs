@@ -1,5 +1,7 @@
 //! The lock manager with real threads: waits, hand-off, deadlocks, savepoints, session locks.
 
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
