@@ -6,6 +6,7 @@ use std::sync::Arc;
 use cairn_analyze::{ParamResolver, Parameters, RawStatement};
 use cairn_catalog::TypeRef;
 use cairn_exec::Execution;
+use cairn_exec::execution::Watch;
 use cairn_txn::Transaction;
 use cairn_types::{Datum, Env, Error, Oid, RecordField, Result, Row, Text, err, io};
 use pg_query::protobuf::node::Node as NodeEnum;
