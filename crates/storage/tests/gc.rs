@@ -268,6 +268,45 @@ fn dead_rows_go_as_ranges() {
     assert_eq!(rows, [(key(500), vec![5]), (key(7), vec![7])]);
 }
 
+/// Every other row of a table is deleted: no run is worth a range deletion, but half of the table is dead.
+#[test]
+fn many_scattered_dead_rows_go_one_by_one() {
+    let store = Store::new(options());
+    for number in 0..2000 {
+        store.write(&key(number), at(100), Some(&[1]));
+    }
+    for number in (0..2000).filter(|number| number % 2 == 0) {
+        store.write(&key(number), at(101), Some(&[2]));
+        store.write(&key(number), at(102), None);
+    }
+    let pin = store.pin(at(3001));
+    store.collect(at(3000));
+    store.flush_and_compact();
+    store.collect(at(3001));
+    assert_eq!(store.engine.collected().dead_rows_deleted, 1000);
+    store.engine.vacuum(TABLE, &|work| work(), &|| false, false).unwrap();
+    assert_eq!(stored_versions(&store, 0..2000), 1000);
+    assert_eq!(store.scan(&key(0), &key(9000), pin.time(), Direction::Forward).len(), 1000);
+    // What comes back afterwards is not touched.
+    store.write(&key(2), at(3002), Some(&[3]));
+    let store = store.restart();
+    store.flush_and_compact();
+    assert_eq!(store.versions(&key(2)), [at(3002)]);
+}
+
+/// Too many versions to delete them one by one: even a single row goes with a range deletion.
+#[test]
+fn a_row_of_many_versions_is_vacuumed() {
+    let store = Store::new(options());
+    for second in 103..3000 {
+        store.write(&key(1), at(second), (second < 2999).then_some(&[1]));
+    }
+    store.collect(at(3001));
+    store.engine.vacuum(TABLE, &|work| work(), &|| false, false).unwrap();
+    assert_eq!(store.versions(&key(1)), []);
+    assert_eq!(store.engine.collected().dead_rows_deleted, 1);
+}
+
 #[test]
 fn dead_rows_stay_while_a_pin_sees_them() {
     let store = Store::new(options());

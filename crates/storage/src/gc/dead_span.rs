@@ -23,6 +23,10 @@
 //! second has a higher RocksDB sequence number than the range deletion, which therefore does not touch it. Bulk loads
 //! write outside the section, but only into storages that have no tombstone yet, hence no run.
 //!
+//! Runs that are short are not worth a range deletion, which every reader of the neighbourhood has to look at. Where dead rows are
+//! many all the same, scattered among living ones, their versions are deleted one by one. That needs no watch: a stored
+//! key is written once, so a version that comes to the row later has another one; and a row goes in one batch.
+//!
 //! Pins need no second look: the view was taken before the walk and stays valid ([`crate::pins`]). Nor does the index of
 //! dead ranges: nothing was visible there before, and nothing is afterwards.
 
@@ -32,7 +36,7 @@ use parking_lot::Mutex;
 use rocksdb::{DBRawIterator, WriteBatch};
 
 use super::filter::View;
-use super::findings::{SPAN_ROWS_MIN, Stretch};
+use super::findings::{DEAD_PART, SPAN_ROWS_MIN, Stretch};
 use crate::{Engine, Result, Timestamp, key, value};
 
 /// Runs a closure inside the commit section: no commit is between its batch and its publication.
@@ -40,6 +44,8 @@ pub type Section<'a> = &'a dyn Fn(&mut dyn FnMut());
 
 /// A walk is cut into pieces of so many versions.
 const WALK_MAX: u64 = 200_000;
+/// Keys deleted one by one, in a batch.
+const KEYS_PER_BATCH: usize = 1000;
 /// A watch that more keys than these were written under gives up.
 const WATCHED_MAX: usize = 4096;
 
@@ -127,6 +133,43 @@ struct Run {
     low: Vec<u8>,
     high: Vec<u8>,
     rows: u64,
+    /// All versions, as stored keys, as long as the run is short.
+    stored: Vec<Vec<u8>>,
+    /// Not short after all: a row of it has very many versions.
+    has_large_row: bool,
+}
+
+impl Run {
+    fn is_long(&self) -> bool {
+        self.rows >= SPAN_ROWS_MIN || self.has_large_row
+    }
+}
+
+/// What a walk has found.
+#[derive(Default)]
+struct Found {
+    long: Vec<Run>,
+    /// Versions of short runs, in batches that do not divide a row.
+    scattered: Vec<Vec<Vec<u8>>>,
+    scattered_rows: u64,
+    walked: u64,
+    /// Where to go on.
+    resume: Option<Vec<u8>>,
+}
+
+impl Found {
+    fn end_run(&mut self, run: Option<Run>) {
+        let Some(run) = run else { return };
+        if run.is_long() {
+            self.long.push(run);
+            return;
+        }
+        self.scattered_rows += run.rows;
+        match self.scattered.last_mut() {
+            Some(batch) if batch.len() < KEYS_PER_BATCH => batch.extend(run.stored),
+            _ => self.scattered.push(run.stored),
+        }
+    }
 }
 
 /// What came of a deletion.
@@ -150,6 +193,9 @@ struct Row {
     newest: Timestamp,
     newest_is_tombstone: bool,
     oldest: Timestamp,
+    /// Its versions if it may be dead, unless they are very many.
+    stored: Vec<Vec<u8>>,
+    is_large: bool,
 }
 
 impl Row {
@@ -161,11 +207,12 @@ impl Row {
 }
 
 impl Engine {
-    /// Deletes the runs of dead rows of the stretch, as far as `budget` allows; the number of versions walked over is taken
+    /// Deletes the dead rows of the stretch (scattered ones only where they are many, unless `all`), as far as `budget` allows; the number of versions walked over is taken
     /// from it.
     pub(crate) fn delete_dead_rows(
         &self,
         stretch: Stretch,
+        all: bool,
         budget: &mut u64,
         section: Section<'_>,
         stop: &dyn Fn() -> bool,
@@ -175,7 +222,7 @@ impl Engine {
             && *budget > 0
             && !stop()
         {
-            let piece = self.delete_dead_rows_of_piece(stretch, section)?;
+            let piece = self.delete_dead_rows_of_piece(stretch, all, section)?;
             *budget = budget.saturating_sub(piece.walked);
             deleted.rows += piece.rows;
             deleted.rest = piece.resume.map(|low| Stretch { low, ..stretch.clone() });
@@ -183,81 +230,98 @@ impl Engine {
         Ok(deleted)
     }
 
-    fn delete_dead_rows_of_piece(&self, stretch: &Stretch, section: Section<'_>) -> Result<Piece> {
+    fn delete_dead_rows_of_piece(&self, stretch: &Stretch, all: bool, section: Section<'_>) -> Result<Piece> {
         let watch = &self.gc.watch;
         section(&mut || watch.set(stretch));
         let walked = self.walk_for_dead_rows(stretch);
-        let (runs, mut piece) = match walked {
-            Ok(walked) => walked,
+        let found = match walked {
+            Ok(found) => found,
             Err(error) => {
                 watch.lift();
                 return Err(error);
             }
         };
-        if runs.is_empty() {
-            watch.lift();
-            return Ok(piece);
-        }
+        let mut piece = Piece { rows: 0, walked: found.walked, resume: found.resume };
         let mut written = Ok(());
-        section(&mut || {
-            let mut watched = watch.lift();
-            watched.written.sort_unstable();
-            let mut batch = WriteBatch::default();
-            for run in &runs {
-                let pieces = watched.pieces(run);
-                for (from, to) in &pieces {
-                    batch.delete_range(&from[..], &to[..]);
+        if found.long.is_empty() {
+            watch.lift();
+        } else {
+            section(&mut || {
+                let mut watched = watch.lift();
+                watched.written.sort_unstable();
+                let mut batch = WriteBatch::default();
+                for run in &found.long {
+                    let pieces = watched.pieces(run);
+                    for (from, to) in &pieces {
+                        batch.delete_range(&from[..], &to[..]);
+                    }
+                    if !pieces.is_empty() {
+                        piece.rows += run.rows;
+                    }
                 }
-                if !pieces.is_empty() {
-                    piece.rows += run.rows;
+                if !batch.is_empty() {
+                    written = self.db.write_opt(batch, &self.write_options);
                 }
-            }
-            if !batch.is_empty() {
-                written = self.db.write_opt(batch, &self.write_options);
-            }
-        });
+            });
+        }
         written?;
+        if all || found.scattered_rows * DEAD_PART * 2 >= found.walked {
+            for keys in &found.scattered {
+                let mut batch = WriteBatch::default();
+                keys.iter().for_each(|key| batch.delete(key));
+                self.db.write_opt(batch, &self.write_options)?;
+            }
+            piece.rows += found.scattered_rows;
+        }
         self.gc.totals.dead_rows_deleted.fetch_add(piece.rows, Ordering::Relaxed);
         Ok(piece)
     }
 
-    fn walk_for_dead_rows(&self, stretch: &Stretch) -> Result<(Vec<Run>, Piece)> {
+    fn walk_for_dead_rows(&self, stretch: &Stretch) -> Result<Found> {
         let view = self.gc.view();
         let horizon = view.horizons.of(stretch.storage());
         let mut iterator = self.walking_iterator();
         iterator.seek(&stretch.low);
-        let (mut runs, mut run) = (Vec::new(), None);
+        let mut result = Found::default();
+        let mut run = None;
         let mut row: Option<Row> = None;
-        let mut walked = 0;
-        let mut resume = None;
         while let Some((stored, stored_value)) = iterator.item() {
             let (found, time) = key::split_stored(stored)?;
             if found > &stretch.high[..] {
                 break;
             }
             match &mut row {
-                Some(row) if row.key == found => row.oldest = time,
+                Some(row) if row.key == found => {
+                    row.oldest = time;
+                    row.is_large |= row.stored.len() >= KEYS_PER_BATCH;
+                    if row.newest_is_tombstone && !row.is_large {
+                        row.stored.push(stored.to_vec());
+                    }
+                }
                 _ => {
-                    end_row(row.take(), &view, horizon, &mut run, &mut runs);
-                    if walked >= WALK_MAX {
-                        resume = Some(found.to_vec());
+                    end_row(row.take(), &view, horizon, &mut run, &mut result);
+                    if result.walked >= WALK_MAX {
+                        result.resume = Some(found.to_vec());
                         break;
                     }
+                    let newest_is_tombstone = value::split_stored(stored_value)?.is_none();
                     row = Some(Row {
                         key: found.to_vec(),
                         newest: time,
-                        newest_is_tombstone: value::split_stored(stored_value)?.is_none(),
+                        newest_is_tombstone,
                         oldest: time,
+                        stored: if newest_is_tombstone { vec![stored.to_vec()] } else { Vec::new() },
+                        is_large: false,
                     });
                 }
             }
-            walked += 1;
+            result.walked += 1;
             iterator.next();
         }
         iterator.status()?;
-        end_row(row, &view, horizon, &mut run, &mut runs);
-        end_run(run, &mut runs);
-        Ok((runs, Piece { rows: 0, walked, resume }))
+        end_row(row, &view, horizon, &mut run, &mut result);
+        result.end_run(run);
+        Ok(result)
     }
 
     /// An iterator over everything, for a walk that leaves the block cache to those who read.
@@ -270,23 +334,27 @@ impl Engine {
     }
 }
 
-fn end_row(row: Option<Row>, view: &View, horizon: Timestamp, run: &mut Option<Run>, runs: &mut Vec<Run>) {
+fn end_row(row: Option<Row>, view: &View, horizon: Timestamp, run: &mut Option<Run>, found: &mut Found) {
     let Some(row) = row else { return };
     if !row.is_dead(view, horizon) {
-        end_run(run.take(), runs);
+        found.end_run(run.take());
         return;
     }
-    match run {
-        Some(run) => {
-            run.high = row.key;
-            run.rows += 1;
-        }
-        None => *run = Some(Run { low: row.key.clone(), high: row.key, rows: 1 }),
+    let run = run.get_or_insert_with(|| Run {
+        low: row.key.clone(),
+        high: Vec::new(),
+        rows: 0,
+        stored: Vec::new(),
+        has_large_row: false,
+    });
+    run.high = row.key;
+    run.rows += 1;
+    run.has_large_row |= row.is_large;
+    if run.is_long() {
+        run.stored = Vec::new();
+    } else {
+        run.stored.extend(row.stored);
     }
-}
-
-fn end_run(run: Option<Run>, runs: &mut Vec<Run>) {
-    runs.extend(run.filter(|run| run.rows >= SPAN_ROWS_MIN));
 }
 
 #[cfg(test)]
@@ -295,7 +363,13 @@ mod tests {
 
     #[test]
     fn a_run_is_deleted_around_what_was_written_into_it() {
-        let run = Run { low: b"\0\0\0\x01b".to_vec(), high: b"\0\0\0\x01y".to_vec(), rows: 9 };
+        let run = Run {
+            low: b"\0\0\0\x01b".to_vec(),
+            high: b"\0\0\0\x01y".to_vec(),
+            rows: 9,
+            stored: Vec::new(),
+            has_large_row: false,
+        };
         let key = |letter: u8| [0, 0, 0, 1, letter].to_vec();
         let end = behind(&run.high);
         let pieces = |letters: &[u8]| {

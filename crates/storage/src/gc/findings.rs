@@ -15,6 +15,8 @@ const REGION_BYTES: u64 = 256 << 10;
 pub(crate) const GARBAGE_PART: u64 = 3;
 /// A shorter run of dead rows stays where it is: every range deletion is something that readers have to look at.
 pub(crate) const SPAN_ROWS_MIN: u64 = 128;
+/// A region with fewer dead rows, 1 in 4 of its versions, is left as it is.
+pub(crate) const DEAD_PART: u64 = 4;
 /// Beyond so many findings of a kind the smallest are forgotten; a later compaction finds them again.
 const FINDINGS_MAX: usize = 1024;
 
@@ -51,6 +53,10 @@ pub(crate) struct Observer {
 struct Region {
     stretch: Stretch,
     bytes: u64,
+    versions: u64,
+    /// Rows whose newest version is a tombstone, in runs that are too short, and the time of the youngest.
+    dead_rows: u64,
+    dead_since: Timestamp,
 }
 
 impl Observer {
@@ -82,8 +88,12 @@ impl Observer {
                 self.end_region();
                 let stretch =
                     Stretch { low: row.to_vec(), high: row.to_vec(), ripe: Timestamp::MIN, weight: 0 };
-                self.region = Some(Region { stretch, bytes });
+                self.region =
+                    Some(Region { stretch, bytes, versions: 0, dead_rows: 0, dead_since: Timestamp::MIN });
             }
+        }
+        if let Some(region) = &mut self.region {
+            region.versions += 1;
         }
     }
 
@@ -91,6 +101,7 @@ impl Observer {
     pub(crate) fn older(&mut self, newer: Timestamp, bytes: u64, ripens: bool) {
         if let Some(region) = &mut self.region {
             region.bytes += bytes;
+            region.versions += 1;
             if ripens {
                 region.stretch.weight += bytes;
                 region.stretch.ripe = region.stretch.ripe.max(newer);
@@ -99,18 +110,22 @@ impl Observer {
     }
 
     fn end_span(&mut self) {
-        if let Some(span) = self.span.take()
-            && span.weight >= SPAN_ROWS_MIN
-        {
+        let Some(span) = self.span.take() else { return };
+        if span.weight >= SPAN_ROWS_MIN {
             push_bounded(&mut self.spans, span);
+        } else if let Some(region) = &mut self.region {
+            region.dead_rows += span.weight;
+            region.dead_since = region.dead_since.max(span.ripe);
         }
     }
 
     fn end_region(&mut self) {
-        if let Some(Region { stretch, bytes }) = self.region.take()
-            && stretch.weight * GARBAGE_PART >= bytes
-            && stretch.weight > 0
-        {
+        let Some(region) = self.region.take() else { return };
+        let Region { stretch, bytes, versions, dead_rows, dead_since } = region;
+        if dead_rows >= SPAN_ROWS_MIN && dead_rows * DEAD_PART >= versions {
+            push_bounded(&mut self.spans, Stretch { ripe: dead_since, weight: dead_rows, ..stretch.clone() });
+        }
+        if stretch.weight * GARBAGE_PART >= bytes && stretch.weight > 0 {
             match self.regions.last_mut() {
                 // Neighbours are one region, as long as it is not too large to be compacted at a time.
                 Some(last) if last.storage() == stretch.storage() && last.weight < 64 * REGION_BYTES => {
@@ -243,6 +258,19 @@ mod tests {
         let region = findings.take_regions(|_| true, 1).remove(0);
         assert_eq!(region.ripe, Timestamp(90));
         assert!(region.low == row(1, 0) && region.high >= row(1, 4000) && region.high < row(1, 6000));
+    }
+
+    #[test]
+    fn dead_rows_among_living_ones_are_found_if_there_are_many() {
+        for (every, found) in [(2, true), (10, false)] {
+            let mut observer = Observer::default();
+            for number in 0..2000u32 {
+                observer.newest(&row(1, number), Timestamp(7), 100, number % every == 0);
+            }
+            let mut findings = Findings::default();
+            findings.add(observer);
+            assert_eq!(findings.counts(), (0, usize::from(found)), "every {every}th row");
+        }
     }
 
     #[test]

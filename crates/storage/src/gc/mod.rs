@@ -239,7 +239,7 @@ impl Engine {
         let written = self.gc.writes.take(storage);
         let (low, high) = key::storage_range(storage);
         let stretch = Stretch { low: low.clone(), high: high.clone(), ripe: Timestamp::MIN, weight: 0 };
-        let deleted = self.delete_dead_rows(stretch, &mut { u64::MAX }, section, stop)?;
+        let deleted = self.delete_dead_rows(stretch, true, &mut { u64::MAX }, section, stop)?;
         if full || deleted.rows > 0 || written.is_some_and(|written| written.versions > 0) {
             self.compact_stretch(&low, &high, full);
         }

@@ -139,7 +139,7 @@ impl Engine {
             if stop() {
                 return Ok(());
             }
-            let deleted = self.delete_dead_rows(span.clone(), &mut budget, section, stop)?;
+            let deleted = self.delete_dead_rows(span.clone(), false, &mut budget, section, stop)?;
             tracing::debug!(storage = span.storage(), rows = deleted.rows, "dead rows deleted");
             if deleted.rows >= ROWS_TO_COMPACT {
                 let high = deleted.rest.as_ref().map_or(&span.high, |rest| &rest.low).clone();
@@ -178,7 +178,7 @@ impl Engine {
                 Stretch { low: low.clone(), high: high.clone(), ripe: Timestamp::MIN, weight: written.bytes };
             if written.tombstones * GARBAGE_PART >= written.versions {
                 let mut budget = written.versions.saturating_mul(4).min(VERSIONS_PER_ROUND);
-                self.delete_dead_rows(stretch.clone(), &mut budget, section, stop)?;
+                self.delete_dead_rows(stretch.clone(), false, &mut budget, section, stop)?;
             }
             to_compact.push(stretch);
         }
