@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use cairn_storage::{Engine, Timestamp};
+use cairn_storage::{Clock, Engine, Timestamp};
 use parking_lot::{Condvar, Mutex};
 
 use crate::blocking::while_waiting;
@@ -46,6 +46,7 @@ struct State {
 
 pub(crate) struct GroupSync {
     engine: Arc<Engine>,
+    clock: Arc<Clock>,
     /// Everything at or below is in the log and the memtable.
     visible: Arc<AtomicU64>,
     /// Everything at or below has been through an fsync.
@@ -60,9 +61,15 @@ pub(crate) struct GroupSync {
 
 impl GroupSync {
     /// `durable`: what is durable already.
-    pub(crate) fn new(engine: Arc<Engine>, visible: Arc<AtomicU64>, durable: Timestamp) -> Self {
+    pub(crate) fn new(
+        engine: Arc<Engine>,
+        clock: Arc<Clock>,
+        visible: Arc<AtomicU64>,
+        durable: Timestamp,
+    ) -> Self {
         GroupSync {
             engine,
+            clock,
             visible,
             durable: AtomicU64::new(durable.0),
             async_pending: AtomicBool::new(false),

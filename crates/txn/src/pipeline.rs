@@ -40,7 +40,7 @@ impl Pipeline {
         // Whatever was recovered is visible. It is durable too: opening the store replayed and rewrote its log.
         let recovered = engine.recovered_up_to().max(Timestamp(1));
         let visible = Arc::new(AtomicU64::new(recovered.0));
-        let sync = GroupSync::new(engine.clone(), visible.clone(), recovered);
+        let sync = GroupSync::new(engine.clone(), clock.clone(), visible.clone(), recovered);
         Pipeline {
             engine,
             clock,

@@ -182,6 +182,13 @@ impl Engine {
         self.gc.publish(history.horizons());
     }
 
+    /// To be called every second or so, whatever the collector is doing: time counts only while somebody looks.
+    pub fn look_at_clock(&self, now: Timestamp) {
+        if let Some(mut history) = self.history.try_lock() {
+            history.look(now);
+        }
+    }
+
     /// Moves the horizons on. `now`: of the clock; `settled`: everything at or below is durable.
     pub fn advance_horizons(&self, now: Timestamp, settled: Timestamp) -> Result<()> {
         let mut history = self.history.lock();
