@@ -6,7 +6,9 @@
 
 use std::sync::Arc;
 
-use cairn_storage::{Clock, Cursor, Direction, Engine, EngineOptions, ReadStats, Resources, Timestamp, key};
+use cairn_storage::{
+    Clock, Cursor, Direction, Engine, EngineOptions, PinKind, ReadStats, Resources, Timestamp, key,
+};
 
 struct Store {
     engine: Arc<Engine>,
@@ -129,6 +131,38 @@ fn queue_costs_the_same_after_ten_thousand_jobs() {
         let (first, last) = (work(&costs[..1000]), work(&costs[9000..]));
         assert!(last <= first * 1.1, "{direction:?}: {first} -> {last}");
     }
+}
+
+/// By priority, then age: rows come in at the end of each priority's stretch, in the middle of the index.
+#[test]
+fn priority_queue_costs_the_same_after_ten_thousand_jobs() {
+    let mut store = store();
+    let mut random = 7u64;
+    let mut next = [0u32; 5];
+    let mut add = |store: &mut Store| {
+        random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        let band = (random >> 33) as usize % 5;
+        next[band] += 1;
+        store.write([band as u32 * 1_000_000 + next[band]], Some(b"job"));
+    };
+    (0..100).for_each(|_| add(&mut store));
+    let mut costs = Vec::new();
+    // Other consumers, each with a snapshot of a moment ago.
+    let mut others = std::collections::VecDeque::new();
+    for _ in 0..10_000 {
+        add(&mut store);
+        let now = Timestamp(store.now);
+        others.push_back(store.engine.pins().pin_newest(1, PinKind::Statement, || now));
+        if others.len() > 10 {
+            others.pop_front();
+        }
+        let (head, stats) = store.first(Direction::Forward, store.now);
+        costs.push(stats.seeks + stats.nexts);
+        store.write([head.unwrap()], None);
+    }
+    let work = |costs: &[u64]| costs.iter().sum::<u64>() as f64 / costs.len() as f64;
+    let (first, last) = (work(&costs[1000..2000]), work(&costs[9000..]));
+    assert!(last <= first * 1.1 && last < 25.0, "{first} -> {last}");
 }
 
 /// A snapshot that reads over rows which came to be later.

@@ -77,6 +77,9 @@ pub(crate) struct Jump {
 
 /// A segment with less worth is dropped, not split, by a write into it.
 const SPLIT_WORTH: u32 = 16;
+/// Halves of a segment that is worth so much are worth so much, too: where in it the dead keys lie is not known, and
+/// a queue that adds its rows in the middle of an index splits and joins the same segment with every job.
+const SPLIT_WORTH_KEPT: u32 = 64;
 
 /// What a segment's bookkeeping takes beside its keys, about.
 const SEGMENT_BYTES: usize = 160;
@@ -181,7 +184,7 @@ impl Segments {
             return;
         }
         let Segment { low_kind, high, since, worth } = segment;
-        let worth = worth / 2;
+        let worth = (worth / 2).max(worth.min(SPLIT_WORTH_KEPT));
         let behind = Edge::behind(key);
         if behind.bytes < high.bytes {
             let low = behind.bytes.into_boxed_slice();
