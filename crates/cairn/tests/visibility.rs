@@ -21,7 +21,7 @@ fn connect(server: &Server) -> Client {
 /// The metrics that a statement's plan shows, summed over its nodes.
 fn metrics(client: &mut Client, query: &str) -> HashMap<String, f64> {
     let mut metrics = HashMap::new();
-    let explain = format!("explain (analyze, dist, debug, costs off, timing off) {query}");
+    let explain = format!("explain (analyze, dist, debug, costs off, timing off, summary off) {query}");
     for row in client.query(&explain, &[]).unwrap() {
         let line: String = row.get(0);
         let line = line.trim().trim_start_matches("Metric ");

@@ -12,7 +12,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::queue::{Queue, Variant};
-use crate::lab::{Common, Lab, Pair, Report, Session};
+use crate::lab::{Common, Lab, Pair, Report, Session, is_cairn};
 
 #[derive(Args)]
 pub struct Options {
@@ -91,6 +91,10 @@ fn one_server(options: &Options, lab: &Lab, index: usize, report: &mut Report) -
         let late = Duration::from_secs_f64(options.query_seconds / f64::from(QUERIES) * f64::from(number));
         crate::lab::wait(late.min(Duration::from_secs(options.duration)), |_| {});
         let mut session = Session::open(server)?;
+        if !is_cairn(server) {
+            // Workers would share the sleep among them.
+            session.run("set max_parallel_workers_per_gather = 0")?;
+        }
         while !over.load(Ordering::Relaxed) {
             session.run(&analytic)?;
             queries.fetch_add(1, Ordering::Relaxed);

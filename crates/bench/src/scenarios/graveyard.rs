@@ -182,7 +182,9 @@ fn time(
 
 /// Seeks and steps, hidden ones too.
 fn steps(session: &mut Session, query: &str) -> io::Result<f64> {
-    let lines = session.run(&format!("explain (analyze, dist, debug, costs off, timing off) {query}"))?.lines;
+    let lines = session
+        .run(&format!("explain (analyze, dist, debug, costs off, timing off, summary off) {query}"))?
+        .lines;
     let metrics = [
         "rocksdb_number_db_seek",
         "rocksdb_number_db_next",

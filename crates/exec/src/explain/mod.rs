@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cairn_analyze::query::{ExplainFormat, ExplainOptions};
-use cairn_txn::Snapshot;
+use cairn_txn::{ReadCounters, Snapshot};
 use cairn_types::{Datum, Result};
 
 use crate::context::ExecContext;
@@ -123,6 +123,8 @@ struct Measured<'m> {
     instrument: Option<&'m Instrument>,
     planning: Option<Duration>,
     execution: Option<Duration>,
+    /// All reads of the statement: those of its nodes, and those of locks and checks. Only with `dist`.
+    reads: Option<ReadCounters>,
 }
 
 impl Measured<'_> {
@@ -143,19 +145,23 @@ pub fn explain(
 ) -> Result<Vec<String>> {
     let begin = Instant::now();
     let mut execution = None;
+    let mut reads = None;
     if options.analyze {
         cx.txn.watch_reads(true);
+        let before = cx.txn.counters();
         let watch = if options.timing { Watch::Timing } else { Watch::Counts };
         let mut run = Execution::start(Arc::clone(plan), params, snapshot, watch);
         let done = run_to_end(&mut run, cx);
         cx.txn.watch_reads(false);
         done?;
+        reads = options.dist.then(|| cx.txn.counters().since(&before));
         execution = Some(run);
     }
     let measured = Measured {
         instrument: execution.as_ref().and_then(|run| run.frame.instrument.as_deref()),
         planning,
         execution: options.analyze.then(|| begin.elapsed()),
+        reads,
     };
     let shown = Shown::of(&plan.root, plan, "", String::new());
     Ok(match options.format {
@@ -172,8 +178,7 @@ fn run_to_end(run: &mut Execution, cx: &ExecContext<'_>) -> Result<()> {
 }
 
 /// The storage's counters under the seeds' names.
-fn metrics(counters: &NodeCounters) -> Vec<(&'static str, f64)> {
-    let reads = &counters.reads;
+fn metrics(reads: &ReadCounters) -> Vec<(&'static str, f64)> {
     vec![
         ("rocksdb_number_db_seek", reads.seeks as f64),
         ("rocksdb_number_db_next", reads.nexts as f64),

@@ -97,7 +97,7 @@ fn node(shown: &Shown<'_>, options: &ExplainOptions, measured: &Measured<'_>) ->
             add("Storage Table Rows Scanned", Value::Raw(counters.reads.keys_found.to_string()));
         }
         if options.debug && reads_storage(properties) {
-            for (name, value) in metrics(&counters) {
+            for (name, value) in metrics(&counters.reads) {
                 add(&format!("Metric {name}"), Value::Raw(format!("{value:.3}")));
             }
         }
@@ -123,6 +123,16 @@ fn document(shown: &Shown<'_>, options: &ExplainOptions, measured: &Measured<'_>
         }
         if let Some(value) = measured.execution {
             out.push(("Execution Time".to_owned(), Value::Raw(format!("{:.3}", value.as_secs_f64() * 1e3))));
+        }
+        if let Some(reads) = &measured.reads {
+            let mut add = |name: String, value: String| out.push((name, Value::Raw(value)));
+            add("Storage Read Requests".to_owned(), reads.requests.to_string());
+            add("Storage Rows Scanned".to_owned(), reads.keys_found.to_string());
+            if options.debug {
+                for (name, value) in metrics(reads) {
+                    add(format!("Metric {name}"), format!("{value:.3}"));
+                }
+            }
         }
     }
     out

@@ -16,6 +16,13 @@ pub fn print(shown: &Shown<'_>, options: &ExplainOptions, measured: &Measured<'_
         if let Some(time) = measured.execution {
             lines.push(format!("Execution Time: {:.3} ms", time.as_secs_f64() * 1e3));
         }
+        if let Some(reads) = &measured.reads {
+            lines.push(format!("Storage Read Requests: {}", reads.requests));
+            lines.push(format!("Storage Rows Scanned: {}", reads.keys_found));
+            if options.debug {
+                lines.extend(metrics(reads).iter().map(|(name, value)| format!("Metric {name}: {value:.3}")));
+            }
+        }
     }
     lines
 }
@@ -120,7 +127,7 @@ fn node(
             property(format!("Storage Table Rows Scanned: {}", counters.reads.keys_found));
         }
         if options.debug && reads_storage(properties) {
-            for (name, value) in metrics(counters) {
+            for (name, value) in metrics(&counters.reads) {
                 property(format!("Metric {name}: {value:.3}"));
             }
         }
