@@ -20,7 +20,9 @@ impl Core {
     pub(crate) fn with_exec<R>(&self, work: impl FnOnce(&ExecContext<'_>) -> Result<R>) -> Result<R> {
         let transaction = self.transaction()?;
         let catalog = self.catalog()?;
-        let (work_mem, lock_timeout) = self.hot(|hot| (hot.work_mem_bytes, hot.lock_timeout));
+        let (work_mem, transaction_memory, lock_timeout) =
+            self.hot(|hot| (hot.work_mem_bytes, hot.transaction_memory_bytes, hot.lock_timeout));
+        transaction.set_memory_limit(transaction_memory);
         work(&ExecContext {
             txn: &transaction,
             store: &self.database.store,

@@ -202,7 +202,11 @@ fn count(
         if stored >= high {
             return Ok(true);
         }
-        let (key, _) = key::split_stored(stored)?;
+        let (key, time) = key::split_stored(stored)?;
+        if time.is_provisional() {
+            iterator.next();
+            continue;
+        }
         let is_value = value::split_stored(payload)?.is_some();
         if row != key {
             if keys == 0 {

@@ -39,6 +39,8 @@ enum State {
     Start,
     /// Forward: on the current row's version. Backward: before the current row's versions.
     OnRow,
+    /// Forward: the current row's version is in `value`; the iterator is somewhere in the row, or right behind it.
+    OnResolved,
     /// Nothing more in this range.
     End,
 }
@@ -55,12 +57,14 @@ pub struct Cursor {
     state: State,
     /// The current row's key.
     key: Vec<u8>,
-    /// Backward only: the current row's value, which the iterator has left.
+    /// The current row's value, where the iterator has left it: going backward, and in a provisional record.
     value: Vec<u8>,
     time: Timestamp,
     stats: ReadStats,
     /// `None`: does not use the index of dead ranges.
     learner: Option<Learner>,
+    /// Rows may have markers of commits that the read time sees ([`crate::spills`]).
+    resolves: bool,
 }
 
 impl Cursor {
@@ -97,13 +101,16 @@ impl Cursor {
         at: Timestamp,
         learner: Option<Learner>,
     ) -> Result<Self> {
+        // Before the iterator is made: what was moved by then is in it.
+        let resolves = engine.spills().unmoved() > 0;
         let iterator = engine.take_range_iterator()?;
         Ok(Cursor {
+            resolves,
             learner,
             engine,
             iterator: Some(iterator),
             direction,
-            at,
+            at: at.min(Timestamp::LAST),
             low: low.to_vec(),
             high: high.to_vec(),
             state: State::Start,
@@ -120,7 +127,7 @@ impl Cursor {
         self.low.extend_from_slice(low);
         self.high.clear();
         self.high.extend_from_slice(high);
-        self.at = at;
+        self.at = at.min(Timestamp::LAST);
         self.state = State::Start;
     }
 
@@ -142,10 +149,10 @@ impl Cursor {
     /// The current row's value. Meaningful only after [`Cursor::advance`] returned `true`.
     #[inline]
     pub fn value(&self) -> &[u8] {
-        match self.direction {
-            Direction::Backward => &self.value,
+        match (self.direction, self.state) {
+            (Direction::Backward, _) | (_, State::OnResolved) => &self.value,
             // The version was checked when the cursor stopped on it; its first byte is the kind.
-            Direction::Forward => {
+            (Direction::Forward, _) => {
                 self.iterator.as_ref().and_then(|it| it.value()).and_then(|v| v.get(1..)).unwrap_or(&[])
             }
         }
@@ -201,6 +208,7 @@ impl Cursor {
                     None => walk.leave_row(&self.key)?,
                 }
             }
+            State::OnResolved => walk.pass_row(&self.key)?,
         }
         while let Some((found, time)) = walk.current()? {
             if found >= &self.high[..] {
@@ -208,6 +216,26 @@ impl Cursor {
             }
             self.key.clear();
             self.key.extend_from_slice(found);
+            if self.resolves && time.is_provisional() {
+                let visible = walk.resolve(&self.engine, &self.key, self.at, &mut self.value)?;
+                if let Some(learner) = &mut self.learner {
+                    // Nothing is learned here: the versions are still on their way.
+                    learner.live(&self.key, walk.stats.steps());
+                }
+                if let Some((time, is_value)) = visible {
+                    walk.stats.newest_seen = walk.stats.newest_seen.max(time);
+                    if is_value {
+                        walk.stats.keys_found += 1;
+                        walk.stats.bytes_read += (self.key.len() + self.value.len()) as u64;
+                        self.time = time;
+                        self.state = State::OnResolved;
+                        return Ok(true);
+                    }
+                    walk.stats.tombstones_skipped += 1;
+                }
+                walk.pass_row(&self.key)?;
+                continue;
+            }
             let newer = time > self.at;
             // The version that counts; without one the iterator is on another key now, or at the end.
             let visible = if newer { walk.find_at(&self.key, self.at)? } else { Some(time) };
@@ -274,7 +302,7 @@ impl Cursor {
                     None => walk.seek_last_before(&self.high, &mut self.key)?,
                 }
             }
-            State::OnRow => {}
+            State::OnRow | State::OnResolved => {}
         }
         while let Some((found, _)) = walk.current()? {
             if found < &self.low[..] {
@@ -282,7 +310,16 @@ impl Cursor {
             }
             self.key.clear();
             self.key.extend_from_slice(found);
-            let row = walk.newest_from_oldest(&self.key, self.at, &mut self.value)?;
+            let mut row = walk.newest_from_oldest(&self.key, self.at, &mut self.value)?;
+            let mut marked = false;
+            if self.resolves && row.newer {
+                walk.seek_version(&self.key, Timestamp::MAX);
+                marked = matches!(walk.current()?, Some((found, time)) if found == self.key && time.is_provisional());
+                if marked {
+                    row.visible = walk.resolve(&self.engine, &self.key, self.at, &mut self.value)?;
+                }
+                walk.seek_before(&self.key);
+            }
             let mut since = Timestamp::MIN;
             if let Some((time, is_value)) = row.visible {
                 walk.stats.newest_seen = walk.stats.newest_seen.max(time);
@@ -300,6 +337,11 @@ impl Cursor {
                 since = time;
             }
             let step = match &mut self.learner {
+                Some(learner) if marked => {
+                    // Nothing is learned here: the versions are still on their way.
+                    learner.live(&self.key, walk.stats.steps());
+                    Step::Walk
+                }
                 Some(learner) => learner.dead(&self.key, since, row.newer, walk.stats.steps()),
                 None => Step::Walk,
             };
@@ -513,6 +555,45 @@ impl Walk<'_> {
         }
         self.seek_behind(key);
         Ok(())
+    }
+
+    /// From anywhere in `key`, or right behind it, on to the first version of another key.
+    fn pass_row(&mut self, key: &[u8]) -> Result<()> {
+        match self.current()? {
+            Some((found, _)) if found == key => self.leave_row(key),
+            _ => Ok(()),
+        }
+    }
+
+    /// From the first marker of `key`: time of the newest version at or before `at`, and whether it is a value, which is in `payload`
+    /// then. Leaves the iterator in the row, or right behind it.
+    #[cold]
+    fn resolve(
+        &mut self,
+        engine: &Engine,
+        key: &[u8],
+        at: Timestamp,
+        payload: &mut Vec<u8>,
+    ) -> Result<Option<(Timestamp, bool)>> {
+        let mut numbers = Vec::new();
+        let mut visible = None;
+        while let Some((found, time)) = self.current()?
+            && found == key
+        {
+            if !time.is_provisional() {
+                visible = if time > at { self.find_at(key, at)? } else { Some(time) };
+                break;
+            }
+            numbers.push(time.spill());
+            self.stats.versions_skipped += 1;
+            self.next();
+        }
+        let after = visible.unwrap_or(Timestamp::MIN);
+        match (engine.resolve_spilled(key, &numbers, after, at, payload)?, visible) {
+            (Some(resolved), _) => Ok(Some(resolved)),
+            (None, Some(time)) => Ok(Some((time, self.read_payload(payload)?))),
+            (None, None) => Ok(None),
+        }
     }
 
     /// From the oldest version of `key`: the newest at or before `at`, its payload in `payload`. Leaves the iterator

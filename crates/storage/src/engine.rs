@@ -21,6 +21,7 @@ use crate::gc::writes::BatchWrites;
 use crate::gc::{self, Retention};
 use crate::iterator::{Mode, OwnedIterator, Pool};
 use crate::meta::{self, Counter, SequenceRecord};
+use crate::spills::{COLUMN_FAMILY as PROVISIONAL, SpillNumber, Spills};
 use crate::{
     Clock, DeadRanges, EngineOptions, Error, Pins, ReadStats, Resources, Result, StorageId, Timestamp, key,
     options, value,
@@ -54,6 +55,7 @@ pub struct Engine {
     pub(crate) history: Mutex<History>,
     /// One collector at a time.
     pub(crate) collecting: Mutex<()>,
+    pub(crate) spills: Spills,
 }
 
 /// Told of every [`Engine::sync`]: before it begins, and after it succeeded.
@@ -91,9 +93,10 @@ impl Engine {
         let mut families = vec![
             ColumnFamilyDescriptor::new(VERSIONS, options::versions(engine_options, resources, &collector)),
             ColumnFamilyDescriptor::new(meta::COLUMN_FAMILY, options::meta(resources)),
+            ColumnFamilyDescriptor::new(PROVISIONAL, options::provisional(engine_options, resources)),
         ];
         for name in present {
-            if name != VERSIONS && name != meta::COLUMN_FAMILY {
+            if name != VERSIONS && name != meta::COLUMN_FAMILY && name != PROVISIONAL {
                 families.push(ColumnFamilyDescriptor::new(name, options::meta(resources)));
             }
         }
@@ -122,9 +125,11 @@ impl Engine {
             gc: collector,
             history: Mutex::new(History::new(engine_options.retention)),
             collecting: Mutex::new(()),
+            spills: Spills::default(),
         };
         engine.check_format()?;
         engine.delete_pending_storages()?;
+        engine.recover_spills()?;
         let ceiling = match engine.meta_get(meta::CEILING_KEY)? {
             Some(bytes) => meta::read_time("clock ceiling", &bytes)?,
             None => Timestamp::MIN,
@@ -264,8 +269,10 @@ impl Engine {
 
     /// For several point reads in a row: sees what was written before the call.
     pub fn point_reader(&self) -> Result<PointReader<'_>> {
+        // Before the iterator is made: what was moved by then is in it.
+        let resolves = self.spills.unmoved() > 0;
         let iterator = self.pool.take(&self.db, Mode::Point)?;
-        Ok(PointReader { engine: self, iterator: Some(iterator) })
+        Ok(PointReader { engine: self, iterator: Some(iterator), resolves, resolved: Vec::new() })
     }
 
     /// The newest version of `key` at or before `at`.
@@ -293,10 +300,19 @@ impl Engine {
         &self.dead_ranges
     }
 
+    /// Transactions that are too large for memory.
+    pub fn spills(&self) -> &Spills {
+        &self.spills
+    }
+
     // ---- without versions -------------------------------------------------------------------------------
 
     pub(crate) fn meta_family(&self) -> &ColumnFamily {
         self.db.cf_handle(meta::COLUMN_FAMILY).expect("the column family is named when the store is opened")
+    }
+
+    pub(crate) fn provisional_family(&self) -> &ColumnFamily {
+        self.db.cf_handle(PROVISIONAL).expect("the column family is named when the store is opened")
     }
 
     pub(crate) fn meta_get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
@@ -365,6 +381,7 @@ impl Engine {
     /// Writes the memtables to files.
     pub fn flush(&self) -> Result<()> {
         self.db.flush()?;
+        self.db.flush_cf(self.provisional_family())?;
         Ok(self.db.flush_cf(self.meta_family())?)
     }
 
@@ -392,7 +409,7 @@ impl Drop for Batch<'_> {
     }
 }
 
-impl Batch<'_> {
+impl<'engine> Batch<'engine> {
     pub fn put(&mut self, key: &[u8], time: Timestamp, payload: &[u8]) {
         self.version(key, time, Some(payload));
     }
@@ -403,7 +420,7 @@ impl Batch<'_> {
 
     /// A value, or a tombstone for `None`.
     pub fn version(&mut self, key: &[u8], time: Timestamp, payload: Option<&[u8]>) {
-        debug_assert!(key.len() >= key::STORAGE_ID_BYTES && time > Timestamp::MIN && time < Timestamp::MAX);
+        debug_assert!(key.len() >= key::STORAGE_ID_BYTES && time > Timestamp::MIN && time <= Timestamp::LAST);
         if payload.is_some() {
             self.engine.dead_ranges.register(&mut self.writing, key);
         }
@@ -414,6 +431,28 @@ impl Batch<'_> {
         let storage = key::storage_of(key).unwrap_or_default();
         self.writes.note(storage, key, time, payload.is_none(), bytes);
         self.rocks.put(&self.key, &self.value);
+    }
+
+    /// Inside the commit section: an uncommitted write of the key is on its way.
+    pub(crate) fn marker(&mut self, key: &[u8], time: Timestamp) {
+        debug_assert!(key.len() >= key::STORAGE_ID_BYTES && time.is_provisional());
+        self.engine.dead_ranges.register(&mut self.writing, key);
+        self.engine.gc.watch.note(key);
+        key::write_stored(&mut self.key, key, time);
+        self.rocks.put(&self.key, [value::MARKER]);
+    }
+
+    pub(crate) fn delete_marker(&mut self, key: &[u8], time: Timestamp) {
+        key::write_stored(&mut self.key, key, time);
+        self.rocks.single_delete(&self.key);
+    }
+
+    pub(crate) fn engine(&self) -> &'engine Engine {
+        self.engine
+    }
+
+    pub(crate) fn rocks(&mut self) -> &mut WriteBatch {
+        &mut self.rocks
     }
 
     pub fn set_counter(&mut self, counter: Counter, first_unreserved: u64) {
@@ -492,6 +531,10 @@ pub struct PointReader<'engine> {
     engine: &'engine Engine,
     /// `None` only while it is being dropped.
     iterator: Option<OwnedIterator>,
+    /// Keys may have markers of commits that the reader's time sees.
+    resolves: bool,
+    /// Payload of a version that is still in a provisional record.
+    resolved: Vec<u8>,
 }
 
 impl PointReader<'_> {
@@ -515,22 +558,25 @@ impl PointReader<'_> {
 
     #[inline]
     fn find(&mut self, key: &[u8], at: Timestamp, stats: &mut ReadStats) -> Result<Option<Found<'_>>> {
-        let iterator = self.iterator.as_mut().expect("the iterator is given back on drop only");
-        let mut target = std::mem::take(&mut iterator.target);
-        key::write_stored(&mut target, key, at);
-        iterator.seek(&target);
-        iterator.target = target;
         stats.requests += 1;
         stats.seeks += 1;
-        let Some((stored, stored_value)) = iterator.item() else {
-            iterator.status()?;
-            return Ok(None);
-        };
-        let (found, time) = key::split_stored(stored)?;
-        if found != key {
-            return Ok(None);
+        self.seek_version(key, if self.resolves { Timestamp::MAX } else { at });
+        let Some(mut time) = self.time_of(key)? else { return Ok(None) };
+        let mut is_value = None;
+        if time > at || time.is_provisional() {
+            match self.find_behind_markers(key, at.min(Timestamp::LAST), stats)? {
+                Some(Place::Iterator(found)) => time = found,
+                Some(Place::Record(found, value)) => {
+                    time = found;
+                    is_value = Some(value);
+                }
+                None => return Ok(None),
+            }
         }
-        let payload = value::split_stored(stored_value)?;
+        let payload = match is_value {
+            Some(is_value) => is_value.then_some(&self.resolved[..]),
+            None => value::split_stored(self.iterator().value().unwrap_or(&[]))?,
+        };
         stats.newest_seen = stats.newest_seen.max(time);
         match payload {
             Some(payload) => {
@@ -540,6 +586,76 @@ impl PointReader<'_> {
             None => stats.tombstones_skipped += 1,
         }
         Ok(Some((time, payload)))
+    }
+}
+
+/// Where the version of a key is.
+enum Place {
+    Iterator(Timestamp),
+    /// In `resolved`; and whether it is a value.
+    Record(Timestamp, bool),
+}
+
+impl PointReader<'_> {
+    fn iterator(&mut self) -> &mut OwnedIterator {
+        self.iterator.as_mut().expect("the iterator is given back on drop only")
+    }
+
+    pub(crate) fn seek_version(&mut self, key: &[u8], at: Timestamp) {
+        let iterator = self.iterator();
+        let mut target = std::mem::take(&mut iterator.target);
+        key::write_stored(&mut target, key, at);
+        iterator.seek(&target);
+        iterator.target = target;
+    }
+
+    /// Time of the version under the iterator, if it is one of `key`.
+    #[inline]
+    fn time_of(&mut self, key: &[u8]) -> Result<Option<Timestamp>> {
+        let iterator = self.iterator();
+        let Some(stored) = iterator.key() else {
+            iterator.status()?;
+            return Ok(None);
+        };
+        let (found, time) = key::split_stored(stored)?;
+        Ok((found == key).then_some(time))
+    }
+
+    /// From the first marker of `key`, or its first version, on to its newest version; the spills that the markers are of.
+    pub(crate) fn pass_markers(&mut self, key: &[u8], stats: &mut ReadStats) -> Result<Vec<SpillNumber>> {
+        let mut numbers = Vec::new();
+        while let Some(time) = self.time_of(key)?
+            && time.is_provisional()
+        {
+            numbers.push(time.spill());
+            stats.versions_skipped += 1;
+            stats.nexts += 1;
+            self.iterator().next();
+        }
+        Ok(numbers)
+    }
+
+    /// The newest version at or before `at`, from a marker or version that is too new.
+    #[cold]
+    fn find_behind_markers(
+        &mut self,
+        key: &[u8],
+        at: Timestamp,
+        stats: &mut ReadStats,
+    ) -> Result<Option<Place>> {
+        let numbers = self.pass_markers(key, stats)?;
+        let mut found = self.time_of(key)?;
+        if found.is_some_and(|time| time > at) {
+            stats.seeks += 1;
+            self.seek_version(key, at);
+            found = self.time_of(key)?;
+        }
+        let after = found.unwrap_or(Timestamp::MIN);
+        let resolved = self.engine.resolve_spilled(key, &numbers, after, at, &mut self.resolved)?;
+        Ok(match resolved {
+            Some((time, is_value)) => Some(Place::Record(time, is_value)),
+            None => found.map(Place::Iterator),
+        })
     }
 }
 

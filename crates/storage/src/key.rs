@@ -18,6 +18,7 @@
 //! - Range bounds are free of that rule: a bound may have a stored key as a prefix (`key 00` is the usual way to
 //!   say "behind `key`"), so bounds are compared with keys, never with stored keys.
 //! - No version has time 0 or the largest time; both are bounds.
+//! - The largest times are those of markers, which are no versions ([`crate::spills`]).
 
 use crate::{Error, Result, Timestamp};
 

@@ -10,6 +10,7 @@
 //! - [`Engine`]: one directory: open and recovery, writing, point reads
 //! - [`Cursor`]: visible rows of a range, in both directions
 //! - [`pins`]: which past times somebody still reads; [`gc`]: what goes when nobody does
+//! - [`spills`]: uncommitted writes that are too large for memory
 //! - [`dead_ranges`]: where nothing is visible, so that cursors need not look
 //! - [`options`]: what RocksDB is told, and why
 //!
@@ -28,6 +29,7 @@ pub mod key;
 pub mod meta;
 pub mod options;
 pub mod pins;
+pub mod spills;
 mod stats;
 mod sync;
 pub mod timestamp;
@@ -43,5 +45,6 @@ pub use gc::{Collected, DEFAULT_RETENTION, Horizons, PastPin, Retention, Section
 pub use key::StorageId;
 pub use options::{EngineOptions, Resources};
 pub use pins::{Pin, PinGuard, PinInfo, PinKind, PinView, Pins};
+pub use spills::{ProvisionalCursor, SpillNumber, SpillState, Spills};
 pub use stats::ReadStats;
 pub use timestamp::Timestamp;

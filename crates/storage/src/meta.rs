@@ -11,6 +11,7 @@
 //! 20 [storage id, 4 bytes] pending storage: empty
 //! 21 [storage id, 4 bytes] dropped storage: time of the drop, u64
 //! 22 [storage id, 4 bytes] retention and horizon of its own: layout in `gc/horizon.rs`
+//! 23 [spill number, 8 bytes] commit record of a spill: layout in `spills/record.rs`
 //! 30 [name]                record of the floor above (the system store's databases and roles)
 //! ```
 //! All numbers are big endian.
@@ -25,6 +26,7 @@
 //!   the batch that commits the creating transaction. Whoever opens the directory finds records of transactions
 //!   that died: it deletes the key space and the record in one batch.
 //! - Horizons: durable before anything is collected by them; they never go back.
+//! - A spill's commit record is what commits it; it goes with the last of its provisional records ([`crate::spills`]).
 //! - A dropped record is written by the batch that commits the drop; versions of that storage may be removed
 //!   once no retained time lies before the drop.
 
@@ -44,6 +46,7 @@ const SEQUENCE: u8 = 0x10;
 pub(crate) const PENDING: u8 = 0x20;
 pub(crate) const DROPPED: u8 = 0x21;
 pub(crate) const RETENTION: u8 = 0x22;
+const SPILL: u8 = 0x23;
 pub(crate) const RECORD: u8 = 0x30;
 
 /// Numbers that are reserved ahead and never given out twice.
@@ -52,6 +55,8 @@ pub enum Counter {
     /// Oids of catalog objects.
     Oid = 1,
     StorageId = 2,
+    /// Spill numbers.
+    Spill = 3,
 }
 
 /// Persisted state of a sequence.
@@ -84,6 +89,12 @@ pub(crate) fn dropped_key(storage: StorageId) -> [u8; 5] {
 
 pub(crate) fn retention_key(storage: StorageId) -> [u8; 5] {
     storage_key(RETENTION, storage)
+}
+
+pub(crate) fn spill_key(number: u64) -> [u8; 9] {
+    let mut key = [SPILL; 9];
+    key[1..].copy_from_slice(&number.to_be_bytes());
+    key
 }
 
 pub(crate) fn record_key(name: &[u8]) -> Vec<u8> {
@@ -148,6 +159,8 @@ mod tests {
         assert_eq!(pending_key(258), [0x20, 0, 0, 1, 2]);
         assert_eq!(dropped_key(258), [0x21, 0, 0, 1, 2]);
         assert_eq!(retention_key(258), [0x22, 0, 0, 1, 2]);
+        assert_eq!(spill_key(258), [0x23, 0, 0, 0, 0, 0, 0, 1, 2]);
+        assert_eq!(counter_key(Counter::Spill), [3, 3]);
         assert_eq!(HISTORY_KEY, [4]);
         assert_eq!(record_key(b"x"), [0x30, b'x']);
         let record = SequenceRecord { last_value: -2, is_called: true };

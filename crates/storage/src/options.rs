@@ -1,6 +1,7 @@
 //! What RocksDB is told, and why.
 //!
-//! Two column families: `default` holds versions, `meta` what has none. Two matter more than one: with several
+//! Three column families: `default` holds versions, `provisional` the uncommitted writes of large transactions, `meta` what has
+//! no versions. More than one matters: with several
 //! column families RocksDB syncs closed logs before it installs a flushed file, so data in a file never
 //! outlives a record in `meta` that came before it in the log (pending storages, counters).
 //!
@@ -165,6 +166,20 @@ pub(crate) fn versions(
         DBCompressionType::Zstd,
         DBCompressionType::Zstd,
     ]);
+    rocks
+}
+
+/// The column family of provisional records: written in key order per spill, read back in that order, then deleted by ranges.
+pub(crate) fn provisional(options: &EngineOptions, resources: &Resources) -> Options {
+    let mut rocks = Options::default();
+    let mut table = BlockBasedOptions::default();
+    table.set_block_cache(&resources.cache);
+    table.set_cache_index_and_filter_blocks(true);
+    table.set_bloom_filter(10.0, false);
+    rocks.set_block_based_table_factory(&table);
+    rocks.set_write_buffer_size(options.memtable_bytes.min(16 << 20));
+    rocks.set_target_file_size_base(options.file_bytes);
+    rocks.set_compression_type(DBCompressionType::None);
     rocks
 }
 

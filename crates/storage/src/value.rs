@@ -7,14 +7,17 @@
 //! +----------+---------------------------+
 //! kind 1: a value; the payload is what the floor above wrote, byte for byte
 //! kind 2: a tombstone; no payload
+//! kind 3: a marker, no version at all: the key has an uncommitted write ([`crate::spills`]); no payload
 //! ```
 //!
-//! Other kinds are corruption to this version of Cairn. Schema version and packed row live in the payload.
+//! Other kinds are corruption to this version of Cairn, and so is a marker to whoever asks for a version: markers are told
+//! by the time in their key. Schema version and packed row live in the payload.
 
 use crate::{Error, Result};
 
 pub(crate) const VALUE: u8 = 1;
 pub(crate) const TOMBSTONE: u8 = 2;
+pub(crate) const MARKER: u8 = 3;
 
 /// Replaces `stored` by the stored form of a value, or of a tombstone.
 #[inline]

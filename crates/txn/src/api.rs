@@ -78,6 +78,23 @@ pub enum RowLockMode {
     Remove,
 }
 
+impl RowLockMode {
+    pub(crate) const ALL: [RowLockMode; 6] = [
+        RowLockMode::Witness,
+        RowLockMode::KeyShare,
+        RowLockMode::Share,
+        RowLockMode::NoKeyUpdate,
+        RowLockMode::Update,
+        RowLockMode::Remove,
+    ];
+
+    /// Whether two transactions cannot hold the two at once.
+    pub(crate) fn conflicts_with(self, other: RowLockMode) -> bool {
+        // The table is a triangle: the stronger the one is, the weaker the other has to be.
+        self as u8 + other as u8 > RowLockMode::Update as u8
+    }
+}
+
 /// Table lock modes with PostgreSQL's conflict table (manual, section 13.3.1), weakest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TableLockMode {
@@ -119,6 +136,9 @@ pub enum LockTag {
     Advisory(i64),
     /// `pg_advisory_lock(int, int)`.
     AdvisoryPair(i32, i32),
+    /// The end of the transaction of this number; itself holds it exclusively once its writes have outgrown memory and
+    /// its row locks are in the store.
+    Transaction(u64),
 }
 
 /// How long a table or advisory lock is held.
@@ -297,6 +317,8 @@ pub trait Transaction: Send + Sync {
     /// Keeps what was done since, closes it and those inside it.
     fn release(&self, savepoint: SavepointId) -> Result<()>;
 
+    /// Writes and row locks that need more memory than this, about, go to the store before the commit. From the next write on.
+    fn set_memory_limit(&self, _bytes: usize) {}
     /// Whether it has written anything.
     fn has_writes(&self) -> bool;
     /// What reads have cost so far. Cursors report now and then and when they end; while reads are watched, at each row.

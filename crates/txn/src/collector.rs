@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use cairn_storage::Error as StorageError;
 use parking_lot::{Condvar, Mutex};
 
 use crate::pipeline::Pipeline;
@@ -111,10 +110,5 @@ pub(crate) fn vacuum(
 
 /// The log is shared with the commits: what they could not go on after, neither can the collector.
 fn checked(pipeline: &Pipeline, result: cairn_storage::Result<()>) -> Result<()> {
-    if let Err(error @ StorageError::Io(_)) = &result {
-        tracing::error!(%error, path = %pipeline.engine.path().display(), "collecting garbage failed; the server ends");
-        eprintln!("FATAL: writing the log of {} failed: {error}", pipeline.engine.path().display());
-        std::process::abort();
-    }
-    Ok(result?)
+    pipeline.checked(result)
 }

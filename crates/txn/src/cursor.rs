@@ -9,11 +9,13 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cairn_storage::Timestamp;
+use cairn_storage::spills::Record;
+use cairn_storage::{Engine, ProvisionalCursor, Timestamp};
 
 use crate::serializable::behind;
+use crate::spill::Spill;
 use crate::transaction::{Core, ReadAt};
-use crate::{Cursor, Direction, KeyRange, Result, Snapshot};
+use crate::{CommandId, Cursor, Direction, KeyRange, Result, Snapshot};
 
 pub(crate) struct MergeCursor {
     core: Arc<Core>,
@@ -29,6 +31,8 @@ pub(crate) struct MergeCursor {
     /// The next own key and what is written there, while `own_side` is `Waiting`; the last one otherwise.
     own_key: Vec<u8>,
     own_value: Option<Bytes>,
+    /// Own writes that are in the store.
+    spilled: SpilledSide,
     /// The time of all of the transaction's snapshots.
     own_time: Timestamp,
     /// Serializable only: the last key that was given out of this range.
@@ -74,6 +78,7 @@ impl MergeCursor {
             own_side: Side::End,
             own_key: Vec::new(),
             own_value: None,
+            spilled: SpilledSide::default(),
             last: None,
             reported: Timestamp::MIN,
         };
@@ -90,7 +95,7 @@ impl MergeCursor {
             let mut state = core.state.lock();
             read_at = core.read_at(&mut state, &self.snapshot, &self.range.low)?;
             drop(state);
-            self.find_own(None);
+            self.find_own(None)?;
         }
         match read_at {
             ReadAt::Nothing => self.store_side = Side::End,
@@ -121,7 +126,7 @@ impl MergeCursor {
     }
 
     /// Looks up the own key that follows `after`, or the first one.
-    fn find_own(&mut self, after: Option<()>) {
+    fn find_own(&mut self, after: Option<()>) -> Result<()> {
         let state = self.core.state.lock();
         let (low, high) = (&self.range.low[..], &self.range.high[..]);
         let (low, high) = match (self.direction, after) {
@@ -129,18 +134,39 @@ impl MergeCursor {
             (Direction::Forward, Some(())) => (Bound::Excluded(&self.own_key[..]), Bound::Excluded(high)),
             (Direction::Backward, Some(())) => (Bound::Included(low), Bound::Excluded(&self.own_key[..])),
         };
-        let found = state.writes.next_visible(low, high, self.direction, self.snapshot.command);
+        let command = self.snapshot.command;
+        let found = state.writes.next_visible(low, high, self.direction, command);
+        // `own_key` is borrowed as a bound until here.
+        let mut found = found.map(|(key, value)| (key.to_vec(), value.clone()));
+        if let Some(spill) = &state.spill
+            && spill.may_have_between(&self.range.low, &self.range.high)
+        {
+            let engine = &self.core.database.pipeline.engine;
+            let from = after.map(|()| &self.own_key[..]);
+            let spilled = self.spilled.next(engine, spill, &self.range, self.direction, from, command)?;
+            found = match (found, spilled) {
+                // What both have is later in memory.
+                (Some(own), Some(spilled)) => {
+                    let order = own.0.cmp(&spilled.0);
+                    let spilled_first = match self.direction {
+                        Direction::Forward => order == Ordering::Greater,
+                        Direction::Backward => order == Ordering::Less,
+                    };
+                    Some(if spilled_first { spilled } else { own })
+                }
+                (own, spilled) => own.or(spilled),
+            };
+        }
+        drop(state);
         self.own_side = match found {
             Some((key, value)) => {
-                // `own_key` is borrowed as a bound until here.
-                let (key, value) = (key.to_vec(), value.clone());
-                drop(state);
                 self.own_key = key;
                 self.own_value = value;
                 Side::Waiting
             }
             None => Side::End,
         };
+        Ok(())
     }
 
     fn advance_store(&mut self) -> Result<()> {
@@ -211,7 +237,7 @@ impl MergeCursor {
                 self.advance_store()?;
             }
             if self.own_side == Side::Consumed {
-                self.find_own(Some(()));
+                self.find_own(Some(()))?;
             }
             let order = match (self.store_side, self.own_side, &self.store) {
                 (Side::Waiting, Side::Waiting, Some(store)) => match self.direction {
@@ -233,6 +259,58 @@ impl MergeCursor {
             if self.own_value.is_some() {
                 return Ok(Some(Pick::Own));
             }
+        }
+    }
+}
+
+/// Goes through the records of the transaction's spill.
+#[derive(Default)]
+struct SpilledSide {
+    records: Option<ProvisionalCursor>,
+    /// Of the spill when `records` was made; records written since are not in it.
+    generation: u64,
+}
+
+impl SpilledSide {
+    /// The first key of the range, behind `from` in the direction, of which `command` sees an own version that has spilled.
+    fn next(
+        &mut self,
+        engine: &Engine,
+        spill: &Spill,
+        range: &KeyRange,
+        direction: Direction,
+        from: Option<&[u8]>,
+        command: CommandId,
+    ) -> Result<Option<(Vec<u8>, Option<Bytes>)>> {
+        let is_new = self.records.is_none() || self.generation != spill.generation;
+        if is_new {
+            self.records = Some(engine.provisional_cursor(spill.number));
+            self.generation = spill.generation;
+        }
+        let Some(records) = &mut self.records else { return Ok(None) };
+        let (KeyRange { low, high }, step) = match direction {
+            Direction::Forward => (range, cairn_storage::Direction::Forward),
+            Direction::Backward => (range, cairn_storage::Direction::Backward),
+        };
+        if is_new || from.is_none() {
+            match direction {
+                Direction::Forward => records.seek(from.unwrap_or(low)),
+                Direction::Backward => records.seek_before(from.unwrap_or(high)),
+            }
+        }
+        loop {
+            let Some((key, record)) = records.current()? else { return Ok(None) };
+            let (is_consumed, is_outside) = match direction {
+                Direction::Forward => (from.is_some_and(|from| key <= from), key >= &high[..]),
+                Direction::Backward => (from.is_some_and(|from| key >= from), key < &low[..]),
+            };
+            if is_outside {
+                return Ok(None);
+            }
+            if !is_consumed && let Some(version) = Record::decode(record)?.visible(command, &spill.undone) {
+                return Ok(Some((key.to_vec(), version.value.map(Bytes::copy_from_slice))));
+            }
+            records.step(step);
         }
     }
 }

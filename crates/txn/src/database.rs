@@ -15,6 +15,7 @@ use crate::activity::{Activities, Activity};
 use crate::collector::{self, Collector};
 use crate::ids::IdAllocator;
 use crate::locks::{LockInfo, LockManager};
+use crate::mover::Mover;
 use crate::pipeline::Pipeline;
 use crate::recent::RecentWrites;
 use crate::sequences::Sequences;
@@ -38,6 +39,7 @@ pub(crate) struct Inner {
     pub(crate) commit_log: CommitLog,
     pub(crate) sequences: Sequences,
     pub(crate) storage_ids: IdAllocator,
+    pub(crate) spill_numbers: IdAllocator,
     oids: IdAllocator,
     pub(crate) next_transaction: AtomicU64,
     pub(crate) totals: Totals,
@@ -45,6 +47,7 @@ pub(crate) struct Inner {
     censuses: Mutex<HashMap<StorageId, (Instant, Census)>>,
     sync_thread: Option<JoinHandle<()>>,
     collector: Option<Collector>,
+    mover: Option<Mover>,
 }
 
 /// An open database. Cheap to clone; the clones are the same database.
@@ -70,6 +73,7 @@ impl Database {
         let engine = Arc::new(Engine::open(path, options, resources, &clock)?);
         let storage_ids = IdAllocator::open(&engine, Counter::StorageId)?;
         let oids = IdAllocator::open(&engine, Counter::Oid)?;
+        let spill_numbers = IdAllocator::open(&engine, Counter::Spill)?;
         let pipeline = Arc::new(Pipeline::new(engine, clock));
         let sync_thread = {
             let pipeline = pipeline.clone();
@@ -84,6 +88,8 @@ impl Database {
         } else {
             None
         };
+        let mover = Mover::start(pipeline.clone());
+        let mover = mover.map_err(|source| cairn_storage::Error::File { path: path.to_owned(), source })?;
         Ok(Database {
             inner: Arc::new(Inner {
                 pipeline,
@@ -92,6 +98,7 @@ impl Database {
                 commit_log: CommitLog::default(),
                 sequences: Sequences::default(),
                 storage_ids,
+                spill_numbers,
                 oids,
                 next_transaction: AtomicU64::new(1),
                 totals: Totals::default(),
@@ -99,6 +106,7 @@ impl Database {
                 censuses: Mutex::default(),
                 sync_thread: Some(sync_thread),
                 collector,
+                mover: Some(mover),
             }),
         })
     }
@@ -137,6 +145,13 @@ impl Database {
         collector::round(&self.inner.pipeline, &|| false)
     }
 
+    /// For tests: the records of large transactions stay where they are until further notice.
+    pub fn pause_moving(&self, paused: bool) {
+        if let Some(mover) = &self.inner.mover {
+            mover.pause(paused);
+        }
+    }
+
     /// How many handles and transactions are alive, this one included.
     pub(crate) fn users(&self) -> usize {
         Arc::strong_count(&self.inner)
@@ -147,10 +162,19 @@ impl Inner {
     fn write_exact_state(&self) -> Result<()> {
         self.sequences.close(&self.pipeline)?;
         self.storage_ids.close(&self.pipeline.engine)?;
+        self.spill_numbers.close(&self.pipeline.engine)?;
         self.oids.close(&self.pipeline.engine)
     }
 
+    /// A transaction that has spilled has ended.
+    pub(crate) fn wake_mover(&self) {
+        if let Some(mover) = &self.mover {
+            mover.wake();
+        }
+    }
+
     fn close(&mut self) -> Result<()> {
+        drop(self.mover.take());
         drop(self.collector.take());
         self.pipeline.sync.stop();
         if let Some(thread) = self.sync_thread.take()

@@ -1,4 +1,4 @@
-//! Numbers that are never given out twice: oids and storage ids.
+//! Numbers that are never given out twice: oids, storage ids, spill numbers.
 //!
 //! They are reserved ahead in the store. The reservation is not synced by itself: a number matters after a crash
 //! only if something that names it survived, which was written to the log after the reservation.
@@ -33,8 +33,13 @@ impl IdAllocator {
     }
 
     pub(crate) fn allocate(&self, engine: &Engine) -> Result<u32> {
+        u32::try_from(self.allocate_wide(engine)?)
+            .map_err(|_| Error::Misuse("all object numbers are used up"))
+    }
+
+    pub(crate) fn allocate_wide(&self, engine: &Engine) -> Result<u64> {
         let mut range = self.range.lock();
-        let id = u32::try_from(range.next).map_err(|_| Error::Misuse("all object numbers are used up"))?;
+        let id = range.next;
         if range.next == range.reserved_up_to {
             self.reserve(engine, range.next + RESERVED_AT_ONCE)?;
             range.reserved_up_to = range.next + RESERVED_AT_ONCE;

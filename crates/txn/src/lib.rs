@@ -1,7 +1,7 @@
 //! Transactions: isolation, row locks, deadlocks, commit. SQL sees only [`api`].
 //!
 //! Read in this order: [`api`] (what the floor above may do), `transaction` (one transaction), `write_set`,
-//! `bulk` and `cursor` (what it reads and writes), `pipeline` and `group_sync` (how it becomes visible and
+//! `bulk`, `spill` and `cursor` (what it reads and writes), `pipeline` and `group_sync` (how it becomes visible and
 //! durable), [`locks`], `sequences`, `database`, [`Cluster`] (a data directory).
 
 mod activity;
@@ -17,11 +17,13 @@ mod group_sync;
 mod ids;
 mod interrupt;
 pub mod locks;
+mod mover;
 mod pipeline;
 mod recent;
 mod sequences;
 mod serializable;
 mod snapshots;
+mod spill;
 mod totals;
 mod transaction;
 mod write_set;
@@ -38,3 +40,4 @@ pub use database::Database;
 pub use error::{CancelReason, Conflict, Error};
 pub use ids::FIRST_NORMAL_ID;
 pub use interrupt::{Interrupt, Sleeping};
+pub use spill::DEFAULT_TRANSACTION_MEMORY;

@@ -80,17 +80,9 @@ impl Pipeline {
         let time = self.clock.tick();
         let mut batch = self.engine.batch();
         fill(&mut batch, time);
-        match self.engine.write_at(batch, time) {
-            Ok(()) => {}
-            Err(error @ cairn_storage::Error::Io(_)) => {
-                tracing::error!(%error, "the log cannot be written; the server ends");
-                eprintln!("FATAL: writing the log of {} failed: {error}", self.engine.path().display());
-                std::process::abort();
-            }
-            Err(error) => {
-                std::mem::forget(ends_process);
-                return Err(Error::Storage(error));
-            }
+        if let Err(error) = self.checked(self.engine.write_at(batch, time)) {
+            std::mem::forget(ends_process);
+            return Err(error);
         }
         if durability == Durability::Sync {
             self.last_sync_commit.store(time.0, Ordering::Release);
@@ -105,6 +97,27 @@ impl Pipeline {
             self.sync.sync_soon();
         }
         Ok(time)
+    }
+
+    /// Writes what `fill` fills in while no commit is under way. Errors as for [`Pipeline::commit`].
+    pub(crate) fn write_between_commits(&self, fill: impl FnOnce(&mut Batch<'_>)) -> Result<()> {
+        let _section = self.section.lock();
+        let ends_process = EndProcessOnPanic;
+        let mut batch = self.engine.batch();
+        fill(&mut batch);
+        let written = self.engine.write(batch);
+        std::mem::forget(ends_process);
+        self.checked(written)
+    }
+
+    /// Ends the process if the log cannot be written: nobody knows what it has.
+    pub(crate) fn checked<T>(&self, written: cairn_storage::Result<T>) -> Result<T> {
+        if let Err(error @ cairn_storage::Error::Io(_)) = &written {
+            tracing::error!(%error, "the log cannot be written; the server ends");
+            eprintln!("FATAL: writing the log of {} failed: {error}", self.engine.path().display());
+            std::process::abort();
+        }
+        written.map_err(Error::Storage)
     }
 
     /// Runs `work` while no commit is under way.

@@ -4,6 +4,8 @@
 //! a slot (by its hash) with the time of the latest commit that wrote a key of that slot. Not newer than the
 //! snapshot: nobody did, for certain. Newer: perhaps another key of the slot; the row is read.
 //!
+//! A commit of more keys than memory holds notes them all at once, as a floor under every slot.
+//!
 //! The rule: a commit notes its keys before it releases their locks, so whoever gets a key's lock finds the commits of all
 //! earlier holders noted. Keys that are written without a lock must not be asked for. After opening, all slots are
 //! 0: every surviving commit is older than any snapshot.
@@ -21,6 +23,7 @@ const SLOTS: usize = 1 << 16;
 #[derive(Debug)]
 pub(crate) struct RecentWrites {
     slots: Box<[AtomicU64]>,
+    floor: AtomicU64,
     hasher: DefaultHashBuilder,
 }
 
@@ -28,6 +31,7 @@ impl Default for RecentWrites {
     fn default() -> Self {
         RecentWrites {
             slots: (0..SLOTS).map(|_| AtomicU64::new(0)).collect(),
+            floor: AtomicU64::new(0),
             hasher: DefaultHashBuilder::default(),
         }
     }
@@ -43,9 +47,14 @@ impl RecentWrites {
         self.slot(key).fetch_max(time.0, Ordering::AcqRel);
     }
 
+    /// A commit at `time` wrote any number of keys.
+    pub(crate) fn note_all(&self, time: Timestamp) {
+        self.floor.fetch_max(time.0, Ordering::AcqRel);
+    }
+
     /// False: no commit later than `time` has written the key. The key's lock is held.
     pub(crate) fn may_be_newer(&self, key: &[u8], time: Timestamp) -> bool {
-        self.slot(key).load(Ordering::Acquire) > time.0
+        self.slot(key).load(Ordering::Acquire) > time.0 || self.floor.load(Ordering::Acquire) > time.0
     }
 }
 
@@ -61,5 +70,8 @@ mod tests {
         recent.note(b"a", Timestamp(6));
         assert!(recent.may_be_newer(b"a", Timestamp(6)));
         assert!(!recent.may_be_newer(b"a", Timestamp(7)));
+        recent.note_all(Timestamp(9));
+        assert!(recent.may_be_newer(b"b", Timestamp(8)));
+        assert!(!recent.may_be_newer(b"a", Timestamp(9)));
     }
 }

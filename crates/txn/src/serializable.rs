@@ -12,6 +12,8 @@
 //!   all of it if the end was reached. Spans that a dead range let the cursor jump over are in it.
 //! - The log is kept from the oldest serializable snapshot on, and not at all while there is none. A snapshot is
 //!   registered inside the commit section: no commit later than it can miss the log.
+//! - A commit of more keys than memory holds is one range of keys for each key space: conflicts that are none are possible
+//!   there, none is missed.
 //! - Reads that are not at the transaction's own time (unique and foreign key checks look at the newest state, under
 //!   locks) are not remembered.
 
@@ -46,7 +48,11 @@ struct Log {
     latest: BTreeMap<Box<[u8]>, Timestamp>,
     /// Commits in order, for forgetting them.
     order: VecDeque<(Timestamp, Box<[u8]>)>,
+    /// What large commits wrote, in order: from key to key, both included.
+    ranges: VecDeque<(Timestamp, KeySpan)>,
 }
+
+type KeySpan = (Vec<u8>, Vec<u8>);
 
 impl CommitLog {
     /// Inside the commit section: `time` is visible, and the commits after it are still to come.
@@ -73,6 +79,9 @@ impl CommitLog {
                 log.latest.remove(&key);
             }
         }
+        while log.ranges.front().is_some_and(|(time, _)| *time <= oldest) {
+            log.ranges.pop_front();
+        }
     }
 
     pub(crate) fn is_active(&self) -> bool {
@@ -89,16 +98,28 @@ impl CommitLog {
         }
     }
 
+    /// Inside the commit section: the commit at `time` writes keys from `low` to `high`.
+    pub(crate) fn record_range(&self, time: Timestamp, low: &[u8], high: &[u8]) {
+        self.state.lock().ranges.push_back((time, (low.to_vec(), high.to_vec())));
+    }
+
     /// Inside the commit section: whether a commit after `since` wrote anything that was read.
     pub(crate) fn conflicts(&self, since: Timestamp, reads: &mut ReadSet) -> Result<bool> {
         let log = self.state.lock();
         if reads.doomed {
             return Ok(true);
         }
-        if log.order.back().is_none_or(|(time, _)| *time <= since) {
+        let newest = [log.order.back().map(|(time, _)| *time), log.ranges.back().map(|(time, _)| *time)];
+        if newest.into_iter().flatten().all(|time| time <= since) {
             return Ok(false);
         }
         reads.any(|low, high| {
+            let in_range = |(time, (first, last)): &(Timestamp, KeySpan)| {
+                *time > since && &first[..] < high && low <= &last[..]
+            };
+            if log.ranges.iter().any(in_range) {
+                return true;
+            }
             let written = log.latest.range::<[u8], _>((Bound::Included(low), Bound::Excluded(high)));
             written.into_iter().any(|(_, time)| *time > since)
         })

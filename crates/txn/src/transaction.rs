@@ -1,15 +1,18 @@
 //! One transaction: snapshots, reads, own writes, savepoints, its end.
 //!
 //! Reads see the store at the snapshot's time with the transaction's own writes of earlier commands laid over
-//! it ([`crate::write_set`]), and key spaces that it loads in bulk at times of their own ([`crate::bulk`]).
+//! it ([`crate::write_set`], and [`crate::spill`] when they outgrow memory), and key spaces that it loads in bulk at times of their own ([`crate::bulk`]).
 //!
 //! What is shared with cursors lives in [`Core`]; dropping the [`Txn`] rolls back, whatever cursors remain.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::time::Instant;
 
 use bytes::Bytes;
-use cairn_storage::{PastPin, PinKind, ReadStats, key};
+use cairn_storage::spills::Record;
+use cairn_storage::{PastPin, PinKind, ReadStats, SpillState, key};
 use parking_lot::Mutex;
 
 use crate::bulk::Bulk;
@@ -18,6 +21,7 @@ use crate::database::Inner;
 use crate::locks::{LockMark, LockOwner};
 use crate::serializable::ReadSet;
 use crate::snapshots::SnapshotPins;
+use crate::spill::{self, DEFAULT_TRANSACTION_MEMORY, Spill};
 use crate::write_set::{UndoMark, WriteSet};
 use crate::{
     BeginOptions, CommandId, Conflict, Cursor, Direction, Durability, Error, Isolation, KeyRange,
@@ -44,6 +48,7 @@ struct Savepoint {
 #[derive(Debug, Default)]
 pub(crate) struct State {
     pub(crate) writes: WriteSet,
+    pub(crate) spill: Option<Spill>,
     savepoints: Vec<Savepoint>,
     last_savepoint: u32,
     created: Vec<Created>,
@@ -68,6 +73,7 @@ impl State {
 
     fn has_work(&self) -> bool {
         !self.writes.is_empty()
+            || self.spill.is_some()
             || !self.created.is_empty()
             || !self.dropped.is_empty()
             || !self.retentions.is_empty()
@@ -180,6 +186,7 @@ pub(crate) struct Txn {
     isolation: Isolation,
     read_only: bool,
     command: AtomicU32,
+    memory_limit: AtomicUsize,
     /// The time of all snapshots; 0 until it is taken, and always for read committed.
     fixed_time: AtomicU64,
     pins: Mutex<SnapshotPins>,
@@ -213,6 +220,7 @@ impl Txn {
             isolation: options.isolation,
             read_only,
             command: AtomicU32::new(0),
+            memory_limit: AtomicUsize::new(DEFAULT_TRANSACTION_MEMORY),
             fixed_time: AtomicU64::new(fixed.map_or(0, |time| time.0)),
             pins: Mutex::default(),
         })
@@ -274,7 +282,62 @@ impl Txn {
         let mut state = self.writing()?;
         let logged = !state.savepoints.is_empty();
         state.writes.write(key, self.command(), value, logged);
-        Ok(())
+        self.bound_memory(&mut state)
+    }
+
+    /// Writes that need too much memory go to the store.
+    #[inline]
+    fn bound_memory(&self, state: &mut State) -> Result<()> {
+        if state.writes.bytes() <= self.memory_limit.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let State { writes, spill, .. } = state;
+        spill::write_out(&self.core.database, &self.owner, writes, spill)
+    }
+
+    /// The lock that the transaction's own record of a key stands for.
+    fn spilled_mode(&self, key: &[u8]) -> Result<Option<RowLockMode>> {
+        if !self.core.touched() {
+            return Ok(None);
+        }
+        match &self.core.state.lock().spill {
+            Some(spill) => spill.mode(&self.core.database.pipeline.engine, key),
+            None => Ok(None),
+        }
+    }
+
+    /// Another transaction whose record of the key stands for a lock that is in the way. The key's lock is held.
+    fn spilled_holder(&self, key: &[u8], mode: RowLockMode) -> Result<Option<u64>> {
+        let engine = &self.core.database.pipeline.engine;
+        let spills = engine.spills();
+        if spills.in_progress() == 0 {
+            return Ok(None);
+        }
+        let own = self.core.state.lock().spill.as_ref().map(|spill| spill.number);
+        if spills.in_progress() == u64::from(own.is_some()) {
+            return Ok(None);
+        }
+        for number in engine.spills_of(key)? {
+            if Some(number) != own
+                && let Some(SpillState::InProgress { transaction }) = spills.state(number)
+                && let Some(record) = engine.provisional_record(number, key)?
+                && spill::mode_of(&Record::decode(&record)?).conflicts_with(mode)
+            {
+                return Ok(Some(transaction));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The newest own write of a key.
+    fn own_newest(&self, state: &State, key: &[u8]) -> Result<Option<(CommandId, Option<Bytes>)>> {
+        if let Some((command, value)) = state.writes.newest(key) {
+            return Ok(Some((command, value.clone())));
+        }
+        match &state.spill {
+            Some(spill) => spill.newest(&self.core.database.pipeline.engine, key),
+            None => Ok(None),
+        }
     }
 
     fn own_or_time(&self, snapshot: &Snapshot, key: &[u8]) -> Result<OwnOrTime> {
@@ -285,6 +348,12 @@ impl Txn {
         let mut state = self.core.state.lock();
         if let Some(value) = state.writes.visible(key, snapshot.command) {
             return Ok(OwnOrTime::Own(value.clone()));
+        }
+        if let Some(spill) = &state.spill
+            && let Some(value) =
+                spill.visible(&self.core.database.pipeline.engine, key, snapshot.command)?
+        {
+            return Ok(OwnOrTime::Own(value));
         }
         Ok(match self.core.read_at(&mut state, snapshot, key)? {
             ReadAt::Time(time) | ReadAt::Private(time) => OwnOrTime::Time(time),
@@ -341,6 +410,10 @@ impl Txn {
         state.finished = true;
         self.release_times();
         state.writes.clear();
+        if let Some(spill) = state.spill.take() {
+            self.core.database.pipeline.engine.spills().abort(spill.number);
+            self.core.database.wake_mover();
+        }
         let created = std::mem::take(&mut state.created);
         if !created.is_empty()
             && let Err(error) = self.discard(&created)
@@ -354,6 +427,43 @@ impl Txn {
     fn savepoint_position(state: &State, id: SavepointId) -> Result<usize> {
         let position = state.savepoints.iter().position(|savepoint| savepoint.id == id);
         position.ok_or(Error::NoSuchSavepoint(id))
+    }
+}
+
+impl Txn {
+    /// Locks a row behind a transaction whose record stands for a lock of it; `false`: it is skipped.
+    #[cold]
+    fn lock_behind(
+        &self,
+        key: &[u8],
+        mode: RowLockMode,
+        wait: WaitPolicy,
+        mut holder: u64,
+    ) -> Result<bool> {
+        let locks = &self.core.database.locks;
+        let deadline = match wait {
+            WaitPolicy::Skip => return Ok(false),
+            WaitPolicy::Error => return Err(Error::LockNotAvailable),
+            WaitPolicy::Block { timeout } if timeout.is_zero() => None,
+            WaitPolicy::Block { timeout } => Instant::now().checked_add(timeout),
+        };
+        let left = || match deadline {
+            None => Ok(wait),
+            Some(deadline) => match deadline.saturating_duration_since(Instant::now()) {
+                timeout if timeout.is_zero() => Err(Error::LockTimeout),
+                timeout => Ok(WaitPolicy::Block { timeout }),
+            },
+        };
+        loop {
+            locks.wait_for_end(&self.owner, holder, left()?)?;
+            let mark = locks.savepoint(&self.owner);
+            locks.lock_row(&self.owner, key, mode, left()?)?;
+            match self.spilled_holder(key, mode)? {
+                None => return Ok(true),
+                Some(other) => holder = other,
+            }
+            locks.rollback_to(&self.owner, mark);
+        }
     }
 }
 
@@ -463,7 +573,7 @@ impl Transaction for Txn {
         let mut is_bulk = false;
         if self.core.touched() {
             let mut state = self.core.state.lock();
-            own = state.writes.newest(key).map(|(command, value)| (command, value.clone()));
+            own = self.own_newest(&state, key)?;
             if let Some(bulk) = state.created_mut(key) {
                 own = own.or(bulk.buffered(key).map(|(command, value)| (command, Some(value.clone()))));
                 if own.is_some() || !bulk.may_be_stored(key) {
@@ -491,12 +601,12 @@ impl Transaction for Txn {
     fn newer(&self, snapshot: &Snapshot, key: &[u8]) -> Result<Option<Newest>> {
         if self.core.touched() {
             let mut state = self.core.state.lock();
-            if let Some((command, value)) = state.writes.newest(key) {
+            if let Some((command, value)) = self.own_newest(&state, key)? {
                 // Nobody else can have written since the own write, whose lock is held.
-                return Ok((command >= snapshot.command).then(|| Newest {
+                return Ok((command >= snapshot.command).then_some(Newest {
                     committed_at: Timestamp::MIN,
                     own_command: Some(command),
-                    value: value.clone(),
+                    value,
                 }));
             }
             if state.created_mut(key).is_some() {
@@ -553,11 +663,11 @@ impl Transaction for Txn {
         if !state.can_bulk_load(storage) {
             return Err(Error::NoBulkLoad(storage));
         }
-        if state.writes.newest(key).is_some() {
+        if self.own_newest(&state, key)?.is_some() {
             // The commit will write what is in memory above anything written directly.
             let logged = !state.savepoints.is_empty();
             state.writes.write(key, self.command(), Some(Bytes::copy_from_slice(value)), logged);
-            return Ok(());
+            return self.bound_memory(&mut state);
         }
         let pipeline = &self.core.database.pipeline;
         match state.created_mut(key) {
@@ -567,8 +677,23 @@ impl Transaction for Txn {
     }
 
     fn lock_row(&self, key: &[u8], mode: RowLockMode, wait: WaitPolicy) -> Result<LockOutcome> {
-        let outcome = self.core.database.locks.lock_row(&self.owner, key, mode, wait)?;
-        if outcome != LockOutcome::Skipped && mode != RowLockMode::Witness {
+        if self.spilled_mode(key)?.is_some_and(|held| held >= mode) {
+            return Ok(LockOutcome::Acquired { waited: false });
+        }
+        let locks = &self.core.database.locks;
+        let mark = locks.savepoint(&self.owner);
+        let mut outcome = locks.lock_row(&self.owner, key, mode, wait)?;
+        if outcome == LockOutcome::Skipped {
+            return Ok(outcome);
+        }
+        if let Some(holder) = self.spilled_holder(key, mode)? {
+            locks.rollback_to(&self.owner, mark);
+            if !self.lock_behind(key, mode, wait, holder)? {
+                return Ok(LockOutcome::Skipped);
+            }
+            outcome = LockOutcome::Acquired { waited: true };
+        }
+        if mode != RowLockMode::Witness {
             self.check_unchanged(key, mode)?;
         }
         Ok(outcome)
@@ -607,6 +732,10 @@ impl Transaction for Txn {
             return Err(Error::NoSuchSavepoint(savepoint));
         };
         state.writes.undo_to(point.undo);
+        let last = state.writes.epoch();
+        if state.spill.as_mut().is_some_and(|spill| spill.undo(point.undo.epoch, last)) {
+            state.writes.next_epoch();
+        }
         state.dropped.truncate(point.dropped);
         let kept = point.created.min(state.created.len());
         let created = state.created.split_off(kept);
@@ -626,6 +755,10 @@ impl Transaction for Txn {
             state.writes.forget_undo();
         }
         Ok(())
+    }
+
+    fn set_memory_limit(&self, bytes: usize) {
+        self.memory_limit.store(bytes, Ordering::Relaxed);
     }
 
     fn has_writes(&self) -> bool {
@@ -668,6 +801,11 @@ impl Transaction for Txn {
                 flushed = created.bulk.flush(engine);
             }
         }
+        if flushed.is_ok() && state.spill.is_some() {
+            // All of it becomes visible in the same way.
+            let State { writes, spill, .. } = &mut *state;
+            flushed = spill::write_out(database, &self.owner, writes, spill);
+        }
         if let Err(error) = flushed {
             self.roll_back(&mut state);
             return Err(error);
@@ -678,7 +816,17 @@ impl Transaction for Txn {
                 && key::storage_of(key)
                     .is_some_and(|storage| dropped.contains(&storage) && is_created(storage))
         };
+        let commit_time = Cell::new(Timestamp::MIN);
         let fill = |batch: &mut cairn_storage::Batch<'_>, time| {
+            commit_time.set(time);
+            if let Some(spill) = &state.spill {
+                batch.commit_spill(spill.number, time, &spill.undone);
+                if database.commit_log.is_active() {
+                    for (low, high) in spill.spans.values() {
+                        database.commit_log.record_range(time, low, high);
+                    }
+                }
+            }
             if database.commit_log.is_active() {
                 database.commit_log.record(time, state.writes.outcome().map(|(key, _)| key));
             }
@@ -697,7 +845,10 @@ impl Transaction for Txn {
                 }
             }
             for storage in &dropped {
-                if !is_created(*storage) {
+                // Records are going to be moved into it.
+                let has_records =
+                    state.spill.as_ref().is_some_and(|spill| spill.spans.contains_key(storage));
+                if !is_created(*storage) || has_records {
                     batch.add_dropped_storage(*storage, time);
                 }
                 batch.delete_sequence(*storage);
@@ -712,9 +863,22 @@ impl Transaction for Txn {
             }
             _ => Ok(()),
         };
-        match database.pipeline.commit(durability, validate, fill, before_visible) {
+        let publish = || {
+            if let Some(spill) = &state.spill {
+                let undone = Arc::new(spill.undone.clone());
+                engine.spills().commit(spill.number, commit_time.get(), undone);
+            }
+            if let Some(before_visible) = before_visible {
+                before_visible();
+            }
+        };
+        match database.pipeline.commit(durability, validate, fill, Some(&publish)) {
             Ok(time) => {
                 state.finished = true;
+                if state.spill.take().is_some() {
+                    database.recent.note_all(time);
+                    database.wake_mover();
+                }
                 engine.apply_retentions(&state.retentions);
                 for (key, _) in state.writes.outcome() {
                     database.recent.note(key, time);

@@ -5,6 +5,9 @@
 //! of every snapshot taken so far; so **what a snapshot sees here never changes while it is in use**, and a
 //! cursor may keep what it looked up. The one exception, rolling back to a savepoint, ends the cursors that were
 //! opened after it; those from before it see only writes from before it.
+//!
+//! Every write also carries its *epoch*, which goes up where a savepoint is set behind writes: what a rollback to a savepoint takes
+//! back is what was written in the savepoint's epoch or later. Versions that have spilled are told by it.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -13,35 +16,43 @@ use std::sync::Arc;
 use bytes::Bytes;
 use smallvec::SmallVec;
 
+use cairn_storage::spills::OwnVersion as StoredVersion;
+
 use crate::{CommandId, Direction};
 
 #[derive(Debug)]
 struct OwnVersion {
     command: CommandId,
+    epoch: u32,
     /// `None`: deleted.
     value: Option<Bytes>,
 }
 
 type Versions = SmallVec<[OwnVersion; 1]>;
 
-/// How to take back one write.
-#[derive(Debug)]
-enum Undo {
-    /// A version was added.
-    Added { key: Arc<[u8]> },
-    /// The last version, of the same command, was overwritten.
-    Replaced { key: Arc<[u8]>, value: Option<Bytes> },
-}
+/// What a version takes in memory beside key and value, with its row lock: about, and rather more.
+const VERSION_BYTES: usize = 280;
 
-/// A position in the undo log.
+/// A position in the undo log, and the epoch that began there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct UndoMark(usize);
+pub(crate) struct UndoMark {
+    position: u64,
+    pub(crate) epoch: u32,
+}
 
 #[derive(Debug, Default)]
 pub(crate) struct WriteSet {
     keys: BTreeMap<Arc<[u8]>, Versions>,
-    /// Filled only while a savepoint is open.
-    undo: Vec<Undo>,
+    /// Keys to which a version was added, in order. Filled only while a savepoint is open.
+    undo: Vec<Arc<[u8]>>,
+    /// Entries of `undo` that were forgotten because their versions have spilled.
+    undo_forgotten: u64,
+    /// Of the next write.
+    epoch: u32,
+    /// Something was written in this epoch.
+    epoch_used: bool,
+    /// Memory in use, about.
+    bytes: usize,
 }
 
 impl WriteSet {
@@ -51,27 +62,72 @@ impl WriteSet {
 
     /// `logged`: a savepoint is open, so that this write may have to be taken back alone.
     pub(crate) fn write(&mut self, key: &[u8], command: CommandId, value: Option<Bytes>, logged: bool) {
+        let epoch = self.epoch;
+        self.epoch_used = true;
+        let version = OwnVersion { command, epoch, value };
+        let added = size_of_version(key, &version);
         let Some(versions) = self.keys.get_mut(key) else {
             let key: Arc<[u8]> = Arc::from(key);
             if logged {
-                self.undo.push(Undo::Added { key: key.clone() });
+                self.undo.push(key.clone());
             }
-            self.keys.insert(key, SmallVec::from_buf([OwnVersion { command, value }]));
+            self.keys.insert(key, SmallVec::from_buf([version]));
+            self.bytes += added;
             return;
         };
-        let replaced = match versions.last_mut() {
-            Some(last) if last.command == command => Some(std::mem::replace(&mut last.value, value)),
-            _ => {
-                versions.push(OwnVersion { command, value });
-                None
+        self.bytes += added;
+        match versions.last_mut() {
+            // Whoever takes back the one takes back the other.
+            Some(last) if (last.command, last.epoch) == (command, epoch) => {
+                self.bytes -= size_of_version(key, last);
+                *last = version;
             }
-        };
-        if logged && let Some((key, _)) = self.keys.get_key_value(key) {
-            let key = key.clone();
-            self.undo.push(match replaced {
-                Some(value) => Undo::Replaced { key, value },
-                None => Undo::Added { key },
+            _ => {
+                versions.push(version);
+                if logged && let Some((key, _)) = self.keys.get_key_value(key) {
+                    let key = key.clone();
+                    self.undo.push(key);
+                }
+            }
+        }
+    }
+
+    /// Memory in use, about, the row locks of the keys included.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(crate) fn contains(&self, key: &[u8]) -> bool {
+        self.keys.contains_key(key)
+    }
+
+    pub(crate) fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
+    /// All writes of every key, oldest first, in key order.
+    pub(crate) fn all(
+        &self,
+    ) -> impl Iterator<Item = (&Arc<[u8]>, impl Iterator<Item = StoredVersion<'_>>)> {
+        self.keys.iter().map(|(key, versions)| {
+            let versions = versions.iter().map(|version| StoredVersion {
+                command: version.command,
+                epoch: version.epoch,
+                value: version.value.as_deref(),
             });
+            (key, versions)
+        })
+    }
+
+    /// The store has the first so many keys now.
+    pub(crate) fn forget_first(&mut self, keys: usize) {
+        for _ in 0..keys {
+            let Some((key, versions)) = self.keys.pop_first() else { return };
+            self.bytes -= versions.iter().map(|version| size_of_version(&key, version)).sum::<usize>();
+        }
+        if self.keys.is_empty() {
+            self.undo_forgotten += self.undo.len() as u64;
+            self.undo = Vec::new();
         }
     }
 
@@ -112,27 +168,32 @@ impl WriteSet {
         self.keys.iter().filter_map(|(key, versions)| Some((&key[..], versions.last()?.value.as_deref())))
     }
 
-    pub(crate) fn mark(&self) -> UndoMark {
-        UndoMark(self.undo.len())
+    /// What is written from now on can be taken back by itself.
+    pub(crate) fn mark(&mut self) -> UndoMark {
+        if self.epoch_used {
+            self.next_epoch();
+        }
+        UndoMark { position: self.undo_forgotten + self.undo.len() as u64, epoch: self.epoch }
     }
 
-    /// Takes back everything that was logged since the mark.
+    pub(crate) fn next_epoch(&mut self) {
+        self.epoch += 1;
+        self.epoch_used = false;
+    }
+
+    /// Takes back everything that was logged since the mark and is still here.
     pub(crate) fn undo_to(&mut self, mark: UndoMark) {
-        while self.undo.len() > mark.0 {
-            match self.undo.pop() {
-                None => return,
-                Some(Undo::Added { key }) => {
-                    if let Some(versions) = self.keys.get_mut(&key) {
-                        versions.pop();
-                        if versions.is_empty() {
-                            self.keys.remove(&key);
-                        }
-                    }
+        while self.undo_forgotten + self.undo.len() as u64 > mark.position {
+            let Some(key) = self.undo.pop() else { return };
+            if let Some(versions) = self.keys.get_mut(&key) {
+                while let Some(last) = versions.last()
+                    && last.epoch >= mark.epoch
+                {
+                    self.bytes -= size_of_version(&key, last);
+                    versions.pop();
                 }
-                Some(Undo::Replaced { key, value }) => {
-                    if let Some(last) = self.keys.get_mut(&key).and_then(|versions| versions.last_mut()) {
-                        last.value = value;
-                    }
+                if versions.is_empty() {
+                    self.keys.remove(&key);
                 }
             }
         }
@@ -140,13 +201,20 @@ impl WriteSet {
 
     /// No savepoint is open any more.
     pub(crate) fn forget_undo(&mut self) {
+        self.undo_forgotten += self.undo.len() as u64;
         self.undo = Vec::new();
     }
 
     pub(crate) fn clear(&mut self) {
         self.keys.clear();
         self.undo = Vec::new();
+        self.bytes = 0;
     }
+}
+
+fn size_of_version(key: &[u8], version: &OwnVersion) -> usize {
+    // The key is in the map and in the lock table.
+    VERSION_BYTES + 2 * key.len() + version.value.as_ref().map_or(0, Bytes::len)
 }
 
 fn visible(versions: &Versions, command: CommandId) -> Option<&Option<Bytes>> {
@@ -189,14 +257,36 @@ mod tests {
     fn undo_restores_every_state() {
         let mut writes = WriteSet::default();
         writes.write(b"a", 1, bytes("1"), false);
+        let used = writes.bytes();
         let mark = writes.mark();
         writes.write(b"a", 1, bytes("same command"), true);
+        writes.write(b"a", 1, bytes("once more"), true);
         writes.write(b"a", 2, None, true);
         writes.write(b"b", 2, bytes("new"), true);
         writes.undo_to(mark);
+        assert_eq!(writes.bytes(), used);
         assert_eq!(writes.newest(b"a"), Some((1, &bytes("1"))));
         assert_eq!(writes.newest(b"b"), None);
         assert_eq!(writes.outcome().count(), 1);
+    }
+
+    #[test]
+    fn what_has_spilled_is_forgotten() {
+        let mut writes = WriteSet::default();
+        writes.write(b"a", 1, bytes("1"), false);
+        let mark = writes.mark();
+        writes.write(b"b", 1, bytes("2"), true);
+        writes.forget_first(1);
+        assert!(!writes.contains(b"a") && writes.contains(b"b"));
+        writes.forget_first(1);
+        assert_eq!((writes.bytes(), writes.undo.len()), (0, 0));
+        writes.write(b"b", 1, bytes("3"), true);
+        let inner = writes.mark();
+        writes.write(b"c", 2, bytes("4"), true);
+        writes.undo_to(inner);
+        assert_eq!(writes.outcome().count(), 1);
+        writes.undo_to(mark);
+        assert!(writes.is_empty());
     }
 
     #[test]

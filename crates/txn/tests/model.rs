@@ -1,5 +1,6 @@
 //! Interleaved transactions against a model: a list of committed states and, for each transaction, a map of its
-//! own writes that a savepoint simply copies. Flushes, compactions and restarts must not show.
+//! own writes that a savepoint simply copies. Flushes, compactions and restarts must not show, nor must it show where own writes
+//! are: in memory, in provisional records, or on their way from there.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -67,6 +68,7 @@ enum Step {
     Flush,
     Compact,
     Restart,
+    PauseMoving(bool),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -91,6 +93,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Flush),
         1 => Just(Step::Compact),
         1 => Just(Step::Restart),
+        1 => any::<bool>().prop_map(Step::PauseMoving),
     ]
 }
 
@@ -137,6 +140,8 @@ struct World {
     states: Vec<Rows>,
     open: Vec<Option<Open>>,
     turn: u8,
+    /// Bytes that the transaction in each place keeps in memory.
+    memory: [usize; 3],
 }
 
 impl World {
@@ -160,6 +165,7 @@ impl World {
         let isolation = if repeatable { Isolation::RepeatableRead } else { Isolation::ReadCommitted };
         let options = BeginOptions { session, isolation, read_only: false, read_time: None };
         let txn = self.database().begin(options).unwrap();
+        txn.set_memory_limit(self.memory[slot]);
         self.open[slot] = Some(Open {
             txn,
             fixed: None,
@@ -327,6 +333,7 @@ impl World {
                 self.open[slot] = None;
             }
             Step::Rollback => self.open[slot] = None,
+            Step::PauseMoving(paused) => database.pause_moving(*paused),
             Step::Flush => database.engine().flush().unwrap(),
             Step::Compact => database.engine().compact(),
             Step::Restart => {
@@ -357,6 +364,11 @@ proptest! {
     #[test]
     fn transactions_agree_with_the_model(
         steps in proptest::collection::vec((0usize..3, step()), 1..120),
+        memory in prop_oneof![
+            1 => Just([usize::MAX; 3]),
+            // Every write spills, every few do, none does.
+            3 => Just([0, 800, usize::MAX]).prop_shuffle(),
+        ],
     ) {
         let mut world = World {
             directory: tempfile::tempdir().unwrap(),
@@ -364,6 +376,7 @@ proptest! {
             states: vec![Rows::new()],
             open: vec![None, None, None],
             turn: 0,
+            memory,
         };
         world.reopen();
         for (slot, step) in &steps {

@@ -10,6 +10,7 @@ const POSTGRESQL: &str = include_str!("../../../catalog/data/pg_settings.tsv");
 const CAIRN: &str = "\
 cairn.read_time\t\t\\N\tCairn\tReads the database as it was at this time; the session becomes read-only.\t\\N\tuser\tstring\t\\N\t\\N\t\\N\t\t
 cairn.retention\t900\ts\tCairn\tTime for which deleted and overwritten rows stay readable in the past.\tZero keeps only what open transactions read, -1 keeps everything. Set it for the server, with ALTER DATABASE, or for a table.\tsighup\tinteger\t-1\t2147483647\t\\N\t900\t900
+cairn.transaction_memory\t65536\tkB\tCairn\tMemory for the uncommitted writes and row locks of a transaction.\tWhat needs more is kept in the store until the transaction ends.\tuser\tinteger\t64\t2147483647\t\\N\t65536\t65536
 retry_backoff_multiplier\t2\t\\N\tCairn\tFactor by which the wait between retries grows.\tAccepted for clients that set it: waiting sessions queue, so that nothing is retried.\tuser\treal\t1\t1e+10\t\\N\t2\t2
 retry_max_backoff\t1000\tms\tCairn\tLongest wait between retries.\tAccepted for clients that set it: waiting sessions queue, so that nothing is retried.\tuser\tinteger\t0\t2147483647\t\\N\t1000\t1000
 retry_min_backoff\t100\tms\tCairn\tShortest wait between retries.\tAccepted for clients that set it: waiting sessions queue, so that nothing is retried.\tuser\tinteger\t0\t2147483647\t\\N\t100\t100

@@ -81,6 +81,7 @@ pub struct Hot {
     pub default_read_only: bool,
     pub default_isolation: &'static str,
     pub work_mem_bytes: usize,
+    pub transaction_memory_bytes: usize,
     pub client_min_messages: Severity,
     pub search_path: Text,
     /// Microseconds since 1970; `None`: the present.
@@ -129,6 +130,7 @@ impl Settings {
                 default_read_only: false,
                 default_isolation: "read committed",
                 work_mem_bytes: 4 << 20,
+                transaction_memory_bytes: cairn_txn::DEFAULT_TRANSACTION_MEMORY,
                 client_min_messages: Severity::Notice,
                 search_path: "".into(),
                 read_time_us: None,
@@ -397,6 +399,9 @@ impl Settings {
                 _ => "read committed",
             },
             work_mem_bytes: text("work_mem").parse::<usize>().unwrap_or(4096) * 1024,
+            transaction_memory_bytes: text("cairn.transaction_memory")
+                .parse::<usize>()
+                .map_or(cairn_txn::DEFAULT_TRANSACTION_MEMORY, |kilobytes| kilobytes * 1024),
             client_min_messages: match text("client_min_messages").as_str() {
                 "log" => Severity::Log,
                 "info" => Severity::Info,
@@ -452,6 +457,7 @@ fn is_derived_from(key: &Key) -> bool {
         "idle_in_transaction_session_timeout",
         "idle_session_timeout",
         "work_mem",
+        "cairn.transaction_memory",
         "client_min_messages",
         "search_path",
         "cairn.read_time",

@@ -209,6 +209,7 @@ fn lock_row(lock: &LockInfo, database: Oid, relations: &super::ByOid<Oid>) -> Ve
     const LOCKTYPE: usize = 0;
     const DATABASE: usize = 1;
     const RELATION: usize = 2;
+    const TRANSACTIONID: usize = 6;
     const CLASSID: usize = 7;
     const OBJID: usize = 8;
     const OBJSUBID: usize = 9;
@@ -254,6 +255,12 @@ fn lock_row(lock: &LockInfo, database: Oid, relations: &super::ByOid<Oid>) -> Ve
         LockTarget::Object(LockTag::Advisory(key)) => {
             let bits = *key as u64;
             advisory(&mut row, (bits >> 32) as u32, bits as u32, 1);
+        }
+        LockTarget::Object(LockTag::Transaction(number)) => {
+            row[LOCKTYPE] = Datum::text("transactionid");
+            row[DATABASE] = Datum::Null;
+            // Transaction ids are as narrow as PostgreSQL's.
+            row[TRANSACTIONID] = Datum::Oid(*number as u32);
         }
         LockTarget::Object(LockTag::AdvisoryPair(first, second)) => {
             advisory(&mut row, *first as u32, *second as u32, 2);

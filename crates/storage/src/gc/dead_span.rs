@@ -21,7 +21,8 @@
 //!
 //! A commit before the first section is seen by the iterator, one between the two is noted by the watch, one after the
 //! second has a higher RocksDB sequence number than the range deletion, which therefore does not touch it. Bulk loads
-//! write outside the section, but only into storages that have no tombstone yet, hence no run.
+//! write outside the section, but only into storages that have no tombstone yet, hence no run. Large transactions write
+//! their markers inside the section too, and a row with a marker is in no run ([`crate::spills`]).
 //!
 //! Runs that are short are not worth a range deletion, which every reader of the neighbourhood has to look at. Where dead rows are
 //! many all the same, scattered among living ones, their versions are deleted one by one. That needs no watch: a stored
@@ -304,7 +305,8 @@ impl Engine {
                         result.resume = Some(found.to_vec());
                         break;
                     }
-                    let newest_is_tombstone = value::split_stored(stored_value)?.is_none();
+                    let newest_is_tombstone =
+                        !time.is_provisional() && value::split_stored(stored_value)?.is_none();
                     row = Some(Row {
                         key: found.to_vec(),
                         newest: time,

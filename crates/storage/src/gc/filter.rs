@@ -26,6 +26,8 @@
 //! RocksDB turns a removed key into a delete of its own, which lingers where deeper levels may have the key. Each of our
 //! keys is written once, so it never hides anything; [`super::space`] compacts files that have many.
 //!
+//! A marker ([`crate::spills`]) is later than every horizon: it stays, and so does the newest version of its row.
+//!
 //! While it is there, the filter also gathers where garbage remains and where whole runs of rows are dead, for
 //! the collector to come back to ([`super::findings`]).
 
@@ -121,7 +123,8 @@ impl CompactionFilter for Filter {
             return CompactionDecision::Remove;
         }
         // A version that waits for the horizon is garbage of tomorrow; one that is pinned is not.
-        let ripens = newer > self.horizon;
+        // The same goes for one that only has a marker in front of it.
+        let ripens = newer > self.horizon && !newer.is_provisional();
         self.observer.older(newer, bytes, ripens);
         CompactionDecision::Keep
     }

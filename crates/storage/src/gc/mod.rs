@@ -194,7 +194,8 @@ impl Engine {
         let mut history = self.history.lock();
         let mut next = history.clone();
         next.look(now);
-        let changed = next.advance(settled);
+        // What is not moved yet is going to be added in the past.
+        let changed = next.advance(settled.min(self.spills.horizon_limit()));
         if !changed.is_empty() {
             let mut batch = self.batch();
             batch.meta_put(meta::HISTORY_KEY, &next.encode());

@@ -270,6 +270,7 @@ fn describe(tag: LockTag) -> String {
         LockTag::Object { class: PG_CLASS, object } => format!("relation {object}"),
         LockTag::Object { class, object } => format!("object {object} of class {class}"),
         LockTag::Advisory(key) => format!("advisory lock [{},{},1]", (key as u64) >> 32, key as u32),
+        LockTag::Transaction(number) => format!("transaction {number}"),
         LockTag::AdvisoryPair(a, b) => format!("advisory lock [{},{},2]", a as u32, b as u32),
     }
 }

@@ -12,7 +12,7 @@
 //!    the key already in a mode that the waiter waits for: then it goes in front (upgrade).
 //! 4. Every thread sleeps in its own slot (park / unpark); a cancel request, a timeout and a grant all wake that slot and
 //!    the shard's mutex decides which came first.
-//! 5. A transaction's list of acquisitions is in order; a savepoint is a length of it. An entry is made only where a mode was
+//! 5. A transaction's list of acquisitions is in order; a savepoint is a place in it. An entry is made only where a mode was
 //!    really added, so undoing entries from the end restores exactly the modes held at the savepoint.
 //!
 //! **Protocol**
@@ -71,13 +71,13 @@ pub type TransactionNumber = u64;
 pub struct LockOwner {
     session: Arc<SessionHandle>,
     agent: Agent,
-    acquired: Mutex<Vec<Acquired>>,
+    acquired: Mutex<AcquiredList>,
 }
 
 impl LockOwner {
     pub fn new(session: Arc<SessionHandle>, number: TransactionNumber) -> Self {
         let agent = Agent { session: SessionId::of(&session), number, pid: session.pid };
-        LockOwner { session, agent, acquired: Mutex::new(Vec::new()) }
+        LockOwner { session, agent, acquired: Mutex::new(AcquiredList::default()) }
     }
 
     /// The session's number, as clients know it.
@@ -90,9 +90,26 @@ impl LockOwner {
     }
 }
 
+/// What a transaction has acquired, in order.
+#[derive(Debug, Default)]
+struct AcquiredList {
+    entries: Vec<Acquired>,
+    /// Place of the last one, from 1 up; not every place is there, since locks may be handed over to the store.
+    last: u64,
+}
+
+impl AcquiredList {
+    fn push(&mut self, mut acquired: Acquired) {
+        self.last += 1;
+        acquired.place = self.last;
+        self.entries.push(acquired);
+    }
+}
+
 /// A mode that was added to what the transaction holds of a key.
 #[derive(Debug)]
 struct Acquired {
+    place: u64,
     key: LockKey,
     hash: u64,
     mode: Mode,
@@ -100,7 +117,7 @@ struct Acquired {
 
 /// A point to which a transaction's locks can be rolled back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LockMark(usize);
+pub struct LockMark(u64);
 
 /// What a lock in a listing is on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -236,7 +253,7 @@ impl LockManager {
                 vacant.insert(Entry { key: owned.clone(), hash, state });
                 return Ok(Locked {
                     outcome: LockOutcome::Acquired { waited: false },
-                    acquired: Some(Acquired { key: owned, hash, mode }),
+                    acquired: Some(Acquired { place: 0, key: owned, hash, mode }),
                 });
             }
             TableEntry::Occupied(occupied) => {
@@ -245,7 +262,7 @@ impl LockManager {
                 match entry.state.attempt(agent, mode) {
                     Attempt::AlreadyHeld => return Ok(Locked { outcome, acquired: None }),
                     Attempt::Granted => {
-                        let acquired = Acquired { key: entry.key.clone(), hash, mode };
+                        let acquired = Acquired { place: 0, key: entry.key.clone(), hash, mode };
                         return Ok(Locked { outcome, acquired: Some(acquired) });
                     }
                     Attempt::Blocked { place } => (entry.key.clone(), place, &mut entry.state),
@@ -265,7 +282,7 @@ impl LockManager {
         self.wait(session, &waiter, deadline)?;
         Ok(Locked {
             outcome: LockOutcome::Acquired { waited: true },
-            acquired: Some(Acquired { key: owned, hash, mode }),
+            acquired: Some(Acquired { place: 0, key: owned, hash, mode }),
         })
     }
 
@@ -345,15 +362,15 @@ impl LockManager {
     }
 
     pub fn savepoint(&self, owner: &LockOwner) -> LockMark {
-        LockMark(owner.acquired.lock().len())
+        LockMark(owner.acquired.lock().last)
     }
 
     /// Gives back what was acquired since the mark, and undoes upgrades of locks held before it.
     pub fn rollback_to(&self, owner: &LockOwner, mark: LockMark) {
         let undone = {
             let mut acquired = owner.acquired.lock();
-            let from = mark.0.min(acquired.len());
-            acquired.split_off(from)
+            let from = acquired.entries.partition_point(|entry| entry.place <= mark.0);
+            acquired.entries.split_off(from)
         };
         for entry in undone.iter().rev() {
             self.release(owner.agent, entry.key.as_ref(), entry.hash, Some(entry.mode));
@@ -362,8 +379,64 @@ impl LockManager {
 
     /// End of the transaction: all its locks of transaction scope.
     pub fn release_all(&self, owner: &LockOwner) {
-        let acquired = std::mem::take(&mut *owner.acquired.lock());
+        let acquired = std::mem::take(&mut owner.acquired.lock().entries);
         for entry in &acquired {
+            self.release(owner.agent, entry.key.as_ref(), entry.hash, None);
+        }
+    }
+
+    /// The transaction is going to hand row locks over to the store: others can wait for its end
+    /// ([`LockManager::wait_for_end`]). No savepoint undoes it.
+    pub(crate) fn announce(&self, owner: &LockOwner) -> Result<()> {
+        let key = KeyRef::Object(LockTag::Transaction(owner.number()));
+        let mode = Mode::of_table(TableLockMode::Exclusive);
+        let locked = self.lock(&owner.session, owner.agent, key, mode, WaitPolicy::Error)?;
+        if let Some(acquired) = locked.acquired {
+            owner.acquired.lock().entries.insert(0, acquired);
+        }
+        Ok(())
+    }
+
+    /// Returns when the transaction has ended. Errors as for [`LockManager::lock_row`].
+    pub(crate) fn wait_for_end(&self, owner: &LockOwner, number: TransactionNumber, wait: WaitPolicy) -> Result<()> {
+        let mark = self.savepoint(owner);
+        let tag = LockTag::Transaction(number);
+        self.lock_object(owner, tag, TableLockMode::Share, LockScope::Transaction, wait)?;
+        self.rollback_to(owner, mark);
+        Ok(())
+    }
+
+    /// The strongest mode that the transaction holds of each row of which `wanted` says so.
+    pub(crate) fn row_modes(
+        &self,
+        owner: &LockOwner,
+        wanted: impl Fn(&[u8]) -> bool,
+    ) -> HashMap<Arc<[u8]>, RowLockMode> {
+        let mut modes: HashMap<Arc<[u8]>, RowLockMode> = HashMap::new();
+        for entry in &owner.acquired.lock().entries {
+            if let LockKey::Row(key) = &entry.key
+                && let Some(mode) = entry.mode.row_mode()
+                && wanted(key)
+            {
+                let strongest = modes.entry(key.clone()).or_insert(mode);
+                *strongest = mode.max(*strongest);
+            }
+        }
+        modes
+    }
+
+    /// Gives back the locks of rows of which `gone` says so: something in the store stands for them now.
+    pub(crate) fn hand_over_rows(&self, owner: &LockOwner, gone: impl Fn(&[u8]) -> bool) {
+        let handed_over: Vec<Acquired> = {
+            let mut acquired = owner.acquired.lock();
+            let is_gone = |entry: &mut Acquired| matches!(&entry.key, LockKey::Row(key) if gone(key));
+            let handed_over = acquired.entries.extract_if(.., is_gone).collect();
+            if acquired.entries.capacity() > 2 * acquired.entries.len() {
+                acquired.entries.shrink_to_fit();
+            }
+            handed_over
+        };
+        for entry in &handed_over {
             self.release(owner.agent, entry.key.as_ref(), entry.hash, None);
         }
     }

@@ -67,6 +67,11 @@ impl Mode {
         Mode(mode as u8)
     }
 
+    /// `None` for a table's.
+    pub(super) fn row_mode(self) -> Option<RowLockMode> {
+        RowLockMode::ALL.get(usize::from(self.0)).copied()
+    }
+
     pub(super) fn of_table(mode: TableLockMode) -> Self {
         Mode(FIRST_TABLE_MODE + mode as u8)
     }

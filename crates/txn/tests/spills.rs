@@ -1,0 +1,463 @@
+//! Transactions that are larger than their memory: what they and others see and wait for while their writes are in the store.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::{Duration, Instant};
+
+use cairn_txn::locks::LockTarget;
+use cairn_txn::{
+    BeginOptions, Clock, Conflict, Database, Direction, Durability, EngineOptions, Error, Interrupt,
+    Isolation, KeyRange, LockOutcome, LockTag, Resources, Retention, RowLockMode, SessionHandle, Store,
+    Transaction, WaitPolicy,
+};
+
+const MODES: [RowLockMode; 6] = [
+    RowLockMode::Witness,
+    RowLockMode::KeyShare,
+    RowLockMode::Share,
+    RowLockMode::NoKeyUpdate,
+    RowLockMode::Update,
+    RowLockMode::Remove,
+];
+
+type Handle = Arc<dyn Transaction>;
+
+fn open_with(path: &Path, options: &EngineOptions) -> Database {
+    let resources = Resources::new(16 << 20, 8 << 20);
+    Database::open(path, options, &resources, Arc::new(Clock::system())).unwrap()
+}
+
+fn open(path: &Path) -> Database {
+    open_with(path, &EngineOptions::default())
+}
+
+fn begin(database: &Database, isolation: Isolation) -> Handle {
+    static NEXT: AtomicI32 = AtomicI32::new(1);
+    let pid = NEXT.fetch_add(1, Ordering::Relaxed);
+    let session = Arc::new(SessionHandle { pid, interrupt: Arc::new(Interrupt::default()) });
+    database.begin(BeginOptions { session, isolation, read_only: false, read_time: None }).unwrap()
+}
+
+/// Keeps nothing in memory.
+fn spilling(database: &Database) -> Handle {
+    let txn = begin(database, Isolation::ReadCommitted);
+    txn.set_memory_limit(0);
+    txn
+}
+
+fn read_committed(database: &Database) -> Handle {
+    begin(database, Isolation::ReadCommitted)
+}
+
+fn key(number: u32) -> Vec<u8> {
+    [9u32.to_be_bytes(), number.to_be_bytes()].concat()
+}
+
+fn update(txn: &Handle, number: u32, mode: RowLockMode, value: &str) {
+    let wait = WaitPolicy::Block { timeout: Duration::from_secs(20) };
+    txn.lock_row(&key(number), mode, wait).unwrap();
+    txn.put(&key(number), value.as_bytes()).unwrap();
+}
+
+fn get(txn: &Handle, number: u32) -> Option<String> {
+    let value = txn.get(&txn.snapshot().unwrap(), &key(number)).unwrap();
+    value.map(|value| String::from_utf8(value.to_vec()).unwrap())
+}
+
+fn scan(txn: &Handle, direction: Direction) -> Vec<(u32, String)> {
+    let range = KeyRange { low: 9u32.to_be_bytes().to_vec(), high: 10u32.to_be_bytes().to_vec() };
+    let mut cursor = txn.scan(&txn.snapshot().unwrap(), range, direction).unwrap();
+    let mut rows = Vec::new();
+    while let Some((key, value)) = cursor.next().unwrap() {
+        let number = u32::from_be_bytes(key[4..].try_into().unwrap());
+        rows.push((number, String::from_utf8(value.to_vec()).unwrap()));
+    }
+    if direction == Direction::Backward {
+        rows.reverse();
+    }
+    rows
+}
+
+fn fill(database: &Database, rows: u32) {
+    let txn = read_committed(database);
+    for number in 0..rows {
+        txn.put(&key(number), b"old").unwrap();
+    }
+    txn.commit(Durability::Async, None).unwrap();
+}
+
+/// Waits until the mover has nothing left.
+fn settle(database: &Database) {
+    let start = Instant::now();
+    while database.engine().spills().next_unfinished().is_some() {
+        assert!(start.elapsed() < Duration::from_secs(20), "the mover does not come to an end");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Entries of the store that are not versions: markers.
+fn markers(database: &Database, rows: u32) -> usize {
+    (0..rows).map(|number| database.engine().spills_of(&key(number)).unwrap().len()).sum()
+}
+
+#[test]
+fn a_commit_is_seen_whether_it_was_moved_or_not() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(directory.path());
+    fill(&database, 300);
+    database.pause_moving(true);
+    let before = begin(&database, Isolation::RepeatableRead);
+    assert_eq!(get(&before, 0).as_deref(), Some("old"));
+    let txn = spilling(&database);
+    for number in (0..300).step_by(2) {
+        update(&txn, number, RowLockMode::NoKeyUpdate, "new");
+    }
+    txn.lock_row(&key(1), RowLockMode::Update, WaitPolicy::Error).unwrap();
+    txn.delete(&key(1)).unwrap();
+    txn.put(&key(1000), b"more").unwrap();
+    let others = read_committed(&database);
+    assert_eq!(get(&others, 0).as_deref(), Some("old"));
+    assert_eq!(scan(&others, Direction::Forward).len(), 300);
+    txn.advance_command();
+    let own = scan(&txn, Direction::Forward);
+    let time = txn.commit(Durability::Async, None).unwrap().unwrap();
+    assert_eq!(markers(&database, 300), 151);
+    for moved in [false, true] {
+        if moved {
+            database.pause_moving(false);
+            settle(&database);
+            assert_eq!(markers(&database, 300), 0);
+        }
+        let after = read_committed(&database);
+        for direction in [Direction::Forward, Direction::Backward] {
+            assert_eq!(scan(&before, direction).len(), 300);
+            assert!(scan(&before, direction).iter().all(|(_, value)| value == "old"));
+            assert_eq!(scan(&after, direction), own);
+        }
+        assert_eq!(get(&before, 1).as_deref(), Some("old"));
+        assert_eq!(get(&after, 1), None);
+        assert_eq!(get(&after, 2).as_deref(), Some("new"));
+        assert_eq!(get(&after, 3).as_deref(), Some("old"));
+        assert_eq!(get(&after, 1000).as_deref(), Some("more"));
+        assert_eq!(after.newest(&key(2)).unwrap().committed_at, time);
+        assert!(before.newer(&before.snapshot().unwrap(), &key(2)).unwrap().is_some());
+        let late = before.lock_row(&key(2), RowLockMode::NoKeyUpdate, WaitPolicy::Error);
+        assert!(matches!(late, Err(Error::Serialization(Conflict::Update))), "{late:?}");
+    }
+    assert_eq!(own.len(), 300);
+}
+
+#[test]
+fn a_rollback_returns_at_once_and_leaves_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(directory.path());
+    fill(&database, 200);
+    let txn = spilling(&database);
+    for number in 0..200 {
+        update(&txn, number, RowLockMode::Update, "never");
+    }
+    assert_eq!(markers(&database, 200), 200);
+    txn.rollback();
+    let other = read_committed(&database);
+    assert!(scan(&other, Direction::Forward).iter().all(|(_, value)| value == "old"));
+    other.lock_row(&key(7), RowLockMode::Update, WaitPolicy::Error).unwrap();
+    settle(&database);
+    assert_eq!(markers(&database, 200), 0);
+    assert!(scan(&other, Direction::Backward).iter().all(|(_, value)| value == "old"));
+}
+
+#[test]
+fn savepoints_take_back_what_has_spilled() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(directory.path());
+    fill(&database, 4);
+    database.pause_moving(true);
+    let txn = spilling(&database);
+    update(&txn, 0, RowLockMode::Update, "kept");
+    let outer = txn.savepoint();
+    update(&txn, 0, RowLockMode::Update, "undone");
+    update(&txn, 1, RowLockMode::Update, "undone");
+    let inner = txn.savepoint();
+    txn.delete(&key(0)).unwrap();
+    txn.rollback_to(inner).unwrap();
+    txn.advance_command();
+    assert_eq!(get(&txn, 0).as_deref(), Some("undone"));
+    txn.rollback_to(outer).unwrap();
+    assert_eq!(get(&txn, 0).as_deref(), Some("kept"));
+    assert_eq!(get(&txn, 1).as_deref(), Some("old"));
+    update(&txn, 2, RowLockMode::Update, "again");
+    txn.rollback_to(outer).unwrap();
+    update(&txn, 3, RowLockMode::Update, "last");
+    txn.release(outer).unwrap();
+    txn.commit(Durability::Async, None).unwrap();
+    let expected: Vec<(u32, String)> =
+        [(0, "kept"), (1, "old"), (2, "old"), (3, "last")].map(|(n, v)| (n, v.to_owned())).to_vec();
+    assert_eq!(scan(&read_committed(&database), Direction::Forward), expected);
+    drop(txn);
+    // What is undone stays undone after a restart.
+    drop(database);
+    let database = open(directory.path());
+    assert_eq!(scan(&read_committed(&database), Direction::Backward), expected);
+    settle(&database);
+    assert_eq!(scan(&read_committed(&database), Direction::Forward), expected);
+}
+
+/// The conflict table, for a row whose lock is a record in the store.
+#[test]
+fn a_record_stands_for_the_row_lock() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(directory.path());
+    fill(&database, 6);
+    let holder = spilling(&database);
+    for (number, mode) in MODES.into_iter().enumerate() {
+        update(&holder, number as u32, mode, "new");
+    }
+    let rows_locked =
+        database.locks().list().iter().filter(|lock| matches!(lock.target, LockTarget::Row(_))).count();
+    assert_eq!(rows_locked, 0, "the lock manager has forgotten them");
+    let tag = LockTarget::Object(LockTag::Transaction(holder.number()));
+    assert!(database.locks().list().iter().any(|lock| lock.target == tag && lock.granted));
+    for (held, row) in [".....x", "....xx", "...xxx", "..xxxx", ".xxxxx", "xxxxxx"].into_iter().enumerate() {
+        for (wanted, conflict) in row.chars().enumerate() {
+            let other = read_committed(&database);
+            let skip = other.lock_row(&key(held as u32), MODES[wanted], WaitPolicy::Skip).unwrap();
+            assert_eq!(skip == LockOutcome::Skipped, conflict == 'x', "{held} {wanted}");
+            drop(other);
+            let other = read_committed(&database);
+            let nowait = other.lock_row(&key(held as u32), MODES[wanted], WaitPolicy::Error);
+            match conflict {
+                'x' => assert!(matches!(nowait, Err(Error::LockNotAvailable)), "{nowait:?}"),
+                _ => assert!(matches!(nowait, Ok(LockOutcome::Acquired { waited: false })), "{nowait:?}"),
+            }
+            drop(other);
+            let other = read_committed(&database);
+            let soon = WaitPolicy::Block { timeout: Duration::from_millis(20) };
+            let timeout = other.lock_row(&key(held as u32), MODES[wanted], soon);
+            assert_eq!(matches!(timeout, Err(Error::LockTimeout)), conflict == 'x', "{timeout:?}");
+        }
+    }
+    // The holder itself has its locks, and makes them stronger.
+    for number in 0..6 {
+        holder.lock_row(&key(number), RowLockMode::Update, WaitPolicy::Error).unwrap();
+    }
+    holder.rollback();
+    let other = read_committed(&database);
+    other.lock_row(&key(3), RowLockMode::Update, WaitPolicy::Error).unwrap();
+    drop(other);
+    assert!(database.locks().list().is_empty());
+}
+
+#[test]
+fn whoever_waits_gets_the_row_when_the_transaction_ends() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(directory.path());
+    fill(&database, 2);
+    for commits in [true, false] {
+        let holder = spilling(&database);
+        update(&holder, 0, RowLockMode::NoKeyUpdate, "first");
+        let waiter = read_committed(&database);
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| {
+                let wait = WaitPolicy::Block { timeout: Duration::from_secs(20) };
+                let outcome = waiter.lock_row(&key(0), RowLockMode::NoKeyUpdate, wait).unwrap();
+                assert_eq!(outcome, LockOutcome::Acquired { waited: true });
+                waiter.newest(&key(0)).unwrap().value
+            });
+            while !database.locks().list().iter().any(|lock| !lock.granted) {
+                std::thread::yield_now();
+            }
+            // Nobody who waits for it is in the holder's way.
+            update(&holder, 0, RowLockMode::Update, "second");
+            if commits {
+                holder.commit(Durability::Async, None).unwrap();
+            } else {
+                holder.rollback();
+            }
+            let found = waiting.join().unwrap().unwrap();
+            // The second time, what the first one committed.
+            assert_eq!(&found[..], b"second");
+        });
+        waiter.rollback();
+    }
+}
+
+#[test]
+fn deadlocks_through_records_are_found() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(directory.path());
+    fill(&database, 2);
+    let (a, b) = (spilling(&database), spilling(&database));
+    update(&a, 0, RowLockMode::Update, "a");
+    update(&b, 1, RowLockMode::Update, "b");
+    let wait = WaitPolicy::Block { timeout: Duration::from_secs(20) };
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| a.lock_row(&key(1), RowLockMode::Update, wait));
+        while !database.locks().list().iter().any(|lock| !lock.granted) {
+            std::thread::yield_now();
+        }
+        let second = b.lock_row(&key(0), RowLockMode::Update, wait);
+        assert!(matches!(&second, Err(Error::Deadlock { detail }) if detail.contains("ShareLock on transaction")));
+        b.rollback();
+        assert!(waiting.join().unwrap().is_ok());
+    });
+}
+
+/// A cursor that was opened before its transaction spilled goes on over what has moved to the store under it.
+#[test]
+fn an_open_cursor_does_not_notice() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(directory.path());
+    fill(&database, 100);
+    for direction in [Direction::Forward, Direction::Backward] {
+        let txn = read_committed(&database);
+        for number in (0..200).step_by(3) {
+            txn.put(&key(number), b"own").unwrap();
+        }
+        txn.advance_command();
+        let expected = scan(&txn, direction);
+        assert_eq!(expected.len(), 100 + 33);
+        let range = KeyRange { low: key(0), high: key(1000) };
+        let mut cursor = txn.scan(&txn.snapshot().unwrap(), range, direction).unwrap();
+        txn.set_memory_limit(2000);
+        let mut found = 0;
+        while let Some((key, value)) = cursor.next().unwrap() {
+            assert!(value == b"old" || value == b"own");
+            let key = key.to_vec();
+            txn.put(&key, b"changed").unwrap();
+            found += 1;
+        }
+        drop(cursor);
+        assert_eq!(found, expected.len());
+        txn.advance_command();
+        assert!(scan(&txn, direction).iter().all(|(_, value)| value == "changed"));
+    }
+}
+
+#[test]
+fn serializable_readers_conflict_with_what_has_spilled() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(directory.path());
+    fill(&database, 10);
+    let (reader, bystander) =
+        (begin(&database, Isolation::Serializable), begin(&database, Isolation::Serializable));
+    assert_eq!(get(&reader, 5).as_deref(), Some("old"));
+    assert_eq!(get(&bystander, 500), None);
+    let txn = spilling(&database);
+    for number in 4..7 {
+        update(&txn, number, RowLockMode::Update, "new");
+    }
+    txn.commit(Durability::Async, None).unwrap();
+    for txn in [&reader, &bystander] {
+        txn.put(&key(100), b"result").unwrap();
+    }
+    let failed = reader.commit(Durability::Async, None);
+    assert!(matches!(failed, Err(Error::Serialization(Conflict::ReadWrite))), "{failed:?}");
+    bystander.commit(Durability::Async, None).unwrap();
+}
+
+/// Everything is garbage at once, and collected all the time, while rows are in every state that a spill has.
+#[test]
+fn collection_and_dead_ranges_leave_records_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = EngineOptions {
+        memtable_bytes: 64 << 10,
+        file_bytes: 64 << 10,
+        retention: Retention::Micros(0),
+        ..EngineOptions::default()
+    };
+    let database = open_with(directory.path(), &options);
+    const ROWS: u32 = 1000;
+    fill(&database, ROWS);
+    let collect = || {
+        database.engine().flush().unwrap();
+        database.engine().compact();
+        database.collect_garbage().unwrap();
+        database.vacuum(&[9], true, &|| false).unwrap();
+    };
+    let delete_all = |txn: &Handle| {
+        for number in 0..ROWS {
+            txn.delete(&key(number)).unwrap();
+        }
+    };
+    // Dead rows, known as such; then rows in the middle of them that are on their way.
+    let txn = read_committed(&database);
+    delete_all(&txn);
+    txn.commit(Durability::Sync, None).unwrap();
+    for direction in [Direction::Forward, Direction::Backward] {
+        assert_eq!(scan(&read_committed(&database), direction), []);
+    }
+    database.pause_moving(true);
+    let txn = spilling(&database);
+    for number in (0..ROWS).step_by(100) {
+        update(&txn, number, RowLockMode::Update, "new");
+    }
+    assert_eq!(scan(&read_committed(&database), Direction::Forward), []);
+    collect();
+    assert_eq!(scan(&read_committed(&database), Direction::Backward), []);
+    assert_eq!(markers(&database, ROWS), 10);
+    txn.commit(Durability::Sync, None).unwrap();
+    let held = begin(&database, Isolation::RepeatableRead);
+    assert_eq!(scan(&held, Direction::Forward).len(), 10);
+    // Deleted again by a second one, which is not moved either.
+    let txn = spilling(&database);
+    delete_all(&txn);
+    txn.commit(Durability::Sync, None).unwrap();
+    for moved in [false, true] {
+        collect();
+        if moved {
+            database.pause_moving(false);
+            settle(&database);
+            collect();
+        }
+        for direction in [Direction::Forward, Direction::Backward] {
+            assert_eq!(scan(&held, direction).len(), 10, "{moved}");
+            assert_eq!(scan(&read_committed(&database), direction), [], "{moved}");
+        }
+    }
+    held.rollback();
+    fill(&database, 1);
+    collect();
+    assert_eq!(scan(&read_committed(&database), Direction::Forward).len(), 1);
+}
+
+#[test]
+fn a_restart_finishes_what_was_committed_and_drops_the_rest() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(directory.path());
+    fill(&database, 100);
+    database.pause_moving(true);
+    let committed = spilling(&database);
+    let rolled_back = spilling(&database);
+    let lost = spilling(&database);
+    for number in 0..30 {
+        update(&committed, number, RowLockMode::Update, "new");
+        update(&rolled_back, 30 + number, RowLockMode::Update, "never");
+        update(&lost, 60 + number, RowLockMode::Update, "never");
+    }
+    committed.commit(Durability::Sync, None).unwrap();
+    rolled_back.rollback();
+    // As a crash would leave it.
+    let copy = tempfile::tempdir().unwrap();
+    let path = copy.path().join("copy");
+    database.checkpoint(&path).unwrap();
+    let copy = open(&path);
+    let check = || {
+        let rows = scan(&read_committed(&copy), Direction::Forward);
+        assert_eq!(rows.len(), 100);
+        assert!(rows.iter().all(|(number, value)| value == if *number < 30 { "new" } else { "old" }));
+    };
+    check();
+    settle(&copy);
+    check();
+    assert_eq!(markers(&copy, 100), 0);
+    let txn = spilling(&copy);
+    for number in 0..100 {
+        update(&txn, number, RowLockMode::Update, "later");
+    }
+    txn.commit(Durability::Sync, None).unwrap();
+    settle(&copy);
+    assert!(scan(&read_committed(&copy), Direction::Forward).iter().all(|(_, value)| value == "later"));
+}
