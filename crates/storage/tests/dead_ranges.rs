@@ -281,7 +281,7 @@ fn marks_that_a_collection_leaves_behind() {
         {
             // As the compaction filter leaves them where older files lie below.
             let rocks = rocksdb::Options::default();
-            let db = rocksdb::DB::open_cf(&rocks, directory.path(), ["default", "meta"]).unwrap();
+            let db = rocksdb::DB::open_cf(&rocks, directory.path(), ["default", "meta", "provisional"]).unwrap();
             for number in doomed {
                 for time in [value_time, now] {
                     let mut stored = Vec::new();

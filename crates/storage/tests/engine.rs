@@ -38,7 +38,7 @@ fn newer_format_is_refused_by_name() {
     drop(open(directory.path(), &Clock::system()).unwrap());
     {
         let rocks = rocksdb::Options::default();
-        let mut db = rocksdb::DB::open_cf(&rocks, directory.path(), ["default", "meta"]).unwrap();
+        let mut db = rocksdb::DB::open_cf(&rocks, directory.path(), ["default", "meta", "provisional"]).unwrap();
         let family = db.cf_handle("meta").unwrap();
         db.put_cf(family, [1], (meta::FORMAT + 1).to_be_bytes()).unwrap();
         db.create_cf("something of the future", &rocks).unwrap();
@@ -163,7 +163,7 @@ fn hidden_steps_are_counted() {
     drop(engine);
     {
         let rocks = rocksdb::Options::default();
-        let db = rocksdb::DB::open_cf(&rocks, directory.path(), ["default", "meta"]).unwrap();
+        let db = rocksdb::DB::open_cf(&rocks, directory.path(), ["default", "meta", "provisional"]).unwrap();
         let mut stored = Vec::new();
         for name in 10..90 {
             key::write_stored(&mut stored, &row(1, name), Timestamp(1));
@@ -219,7 +219,7 @@ fn foreign_bytes_are_corruption() {
     drop(open(directory.path(), &Clock::system()).unwrap());
     {
         let rocks = rocksdb::Options::default();
-        let db = rocksdb::DB::open_cf(&rocks, directory.path(), ["default", "meta"]).unwrap();
+        let db = rocksdb::DB::open_cf(&rocks, directory.path(), ["default", "meta", "provisional"]).unwrap();
         let mut stored = Vec::new();
         key::write_stored(&mut stored, &row(1, 1), Timestamp(5));
         db.put(&stored, [77, 1, 2]).unwrap();
