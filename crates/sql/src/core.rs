@@ -528,6 +528,15 @@ impl Core {
     }
 }
 
+/// The session does not sleep any more.
+struct Awake<'a>(&'a SessionEntry);
+
+impl Drop for Awake<'_> {
+    fn drop(&mut self) {
+        self.0.activity.lock().sleeps = false;
+    }
+}
+
 /// PostgreSQL's name of a level.
 pub(crate) fn isolation_level(text: &str) -> Result<&'static str> {
     match text.to_ascii_lowercase().as_str() {
@@ -620,6 +629,8 @@ impl Env for Core {
         let begin = std::time::Instant::now();
         let whole =
             std::time::Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(std::time::Duration::MAX);
+        self.entry.activity.lock().sleeps = true;
+        let _awake = Awake(&self.entry);
         loop {
             self.check_interrupts()?;
             let left = whole.saturating_sub(begin.elapsed());

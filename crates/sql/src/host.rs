@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cairn_catalog::{Catalog, SearchPath};
-use cairn_txn::{SessionHandle, Store, Transaction};
+use cairn_txn::locks::LockTarget;
+use cairn_txn::{LockTag, SessionHandle, Store, Transaction};
+use cairn_types::oid::catalogs;
 use cairn_types::{Env, Oid, Result, err};
 
 use crate::core::Core;
@@ -74,8 +76,34 @@ impl Host for Core {
     }
 
     fn sessions(&self) -> Vec<SessionInfo> {
+        let mut waits = std::collections::HashMap::new();
+        for store in self.instance.open_stores() {
+            // Of several that wait for a row, the first waits for the transaction that has it, the others for their turn.
+            let mut rows = std::collections::HashSet::new();
+            for wait in store.waits() {
+                let event = match &wait.target {
+                    LockTarget::Row(key) => {
+                        if rows.insert(Arc::clone(key)) {
+                            "transactionid"
+                        } else {
+                            "tuple"
+                        }
+                    }
+                    LockTarget::Object(LockTag::Object { class: catalogs::PG_CLASS, .. }) => "relation",
+                    LockTarget::Object(LockTag::Object { .. }) => "object",
+                    LockTarget::Object(LockTag::Transaction(_)) => "transactionid",
+                    LockTarget::Object(_) => "advisory",
+                };
+                waits.insert(wait.pid, ("Lock", event));
+            }
+        }
         let info = |entry: &Arc<crate::SessionEntry>| {
             let activity = entry.activity.lock().clone();
+            let wait = match activity.state {
+                "active" if activity.sleeps => Some(("Timeout", "PgSleep")),
+                "active" => waits.get(&entry.handle.pid).copied(),
+                _ => Some(("Client", "ClientRead")),
+            };
             SessionInfo {
                 pid: entry.handle.pid,
                 database: entry.database.oid,
@@ -83,6 +111,7 @@ impl Host for Core {
                 application_name: activity.application_name,
                 state: activity.state,
                 query: activity.query,
+                wait,
                 transaction_start: activity.transaction_start_us,
                 query_start: activity.query_start_us,
                 backend_start: entry.backend_start_us,

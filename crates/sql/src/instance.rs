@@ -72,6 +72,8 @@ pub struct Activity {
     pub transaction_start_us: Option<i64>,
     pub query_start_us: i64,
     pub state_change_us: i64,
+    /// In `pg_sleep`.
+    pub sleeps: bool,
 }
 
 impl SessionEntry {
@@ -170,6 +172,12 @@ impl Instance {
 
     pub fn session(&self, pid: i32) -> Option<Arc<SessionEntry>> {
         self.sessions.lock().get(&pid).cloned()
+    }
+
+    /// The stores of all databases that somebody has open.
+    pub(crate) fn open_stores(&self) -> Vec<Arc<dyn Store>> {
+        let databases = self.databases.lock();
+        databases.values().filter_map(Weak::upgrade).map(|open| Arc::clone(&open.store)).collect()
     }
 
     /// The database by name, opened if nobody has it yet; 3D000 if there is none.

@@ -292,6 +292,7 @@ impl Session {
             let mut activity = core.entry.activity.lock();
             activity.state = "active";
             activity.query = text.into();
+            activity.transaction_start_us.get_or_insert(now);
             activity.query_start_us = now;
             activity.state_change_us = now;
         }

@@ -390,6 +390,8 @@ pub trait Store: Send + Sync {
     fn unlock_all(&self, session: &SessionHandle);
     /// Every lock that is held or waited for (`pg_locks`).
     fn locks(&self) -> Vec<LockInfo>;
+    /// Only what is waited for.
+    fn waits(&self) -> Vec<LockInfo>;
     /// For whom a session waits (`pg_blocking_pids`).
     fn blocking_pids(&self, pid: i32) -> Vec<i32>;
     fn space_usage(&self, storage: StorageId) -> Result<SpaceUsage>;

@@ -229,6 +229,10 @@ impl Store for Database {
         Database::locks(self).list()
     }
 
+    fn waits(&self) -> Vec<LockInfo> {
+        Database::locks(self).waits()
+    }
+
     fn blocking_pids(&self, pid: i32) -> Vec<i32> {
         Database::locks(self).blocking_pids(pid)
     }

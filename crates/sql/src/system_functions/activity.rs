@@ -1,8 +1,11 @@
 //! Sessions, transactions, locks: what pg_stat_activity, pg_locks and their kin stand on.
 
+use std::collections::HashMap;
+use std::time::Instant;
+
 use cairn_txn::LockTag;
 use cairn_txn::locks::{LockInfo, LockTarget};
-use cairn_types::{Datum, Oid, Result, Text, err, types};
+use cairn_types::{Datum, Oid, Result, err, types};
 
 use super::{Arguments, SessionInfo, System, optional_text, values};
 
@@ -13,7 +16,11 @@ pub(super) fn call(system: &System<'_>, a: &Arguments<'_>) -> Result<Option<Datu
             let pid = if a.is_null(0) { None } else { Some(a.int4(0)?) };
             let sessions = host.sessions();
             let rows = sessions.iter().filter(|session| pid.is_none_or(|pid| pid == session.pid));
-            system.rows(rows.map(activity_row))
+            let (roles, own) = (host.roles(), host.current_user_oid());
+            let all = roles.has_privileges_of(own, crate::rights::READ_ALL_STATS);
+            system.rows(rows.map(|session| {
+                activity_row(session, all || roles.has_privileges_of(own, session.user))
+            }))
         }
         // A session's number among the backends is its pid.
         "pg_stat_get_backend_idset" => {
@@ -35,7 +42,12 @@ pub(super) fn call(system: &System<'_>, a: &Arguments<'_>) -> Result<Option<Datu
             .of_session(a, |session| session.transaction_start.map_or(Datum::Null, Datum::TimestampTz))?,
         "pg_stat_get_backend_client_addr" => system.of_session(a, address)?,
         "pg_stat_get_backend_client_port" => system.of_session(a, port)?,
-        "pg_stat_get_backend_wait_event" | "pg_stat_get_backend_wait_event_type" => Datum::Null,
+        "pg_stat_get_backend_wait_event" => {
+            system.of_session(a, |session| optional_text(session.wait.map(|(_, event)| event)))?
+        }
+        "pg_stat_get_backend_wait_event_type" => {
+            system.of_session(a, |session| optional_text(session.wait.map(|(kind, _)| kind)))?
+        }
         "inet_client_addr" => system.own(address),
         "inet_client_port" => system.own(port),
         // The listening address is the server's, which sessions do not see.
@@ -98,7 +110,7 @@ pub(super) fn call(system: &System<'_>, a: &Arguments<'_>) -> Result<Option<Datu
                 .map(|relation| (relation.storage, relation.oid))
                 .collect();
             let locks = host.store().locks();
-            system.rows(locks.iter().map(|lock| lock_row(lock, database, &relations)))
+            system.rows(lock_rows(&locks, database, &relations))
         }
         "pg_prepared_statement" => {
             let mut statements = host.prepared_statements();
@@ -173,8 +185,8 @@ fn port(session: &SessionInfo) -> Datum {
     session.client_address.map_or(Datum::Null, |address| Datum::Int4(i32::from(address.port())))
 }
 
-/// A row of pg_stat_get_activity.
-fn activity_row(session: &SessionInfo) -> Vec<Datum> {
+/// A row of pg_stat_get_activity; who may not see what the session does, sees that it is there.
+fn activity_row(session: &SessionInfo, visible: bool) -> Vec<Datum> {
     let mut row = vec![
         Datum::Oid(session.database),
         Datum::Int4(session.pid),
@@ -182,8 +194,8 @@ fn activity_row(session: &SessionInfo) -> Vec<Datum> {
         Datum::text(session.application_name.as_str()),
         Datum::text(session.state),
         Datum::Text(session.query.clone()),
-        Datum::Null,
-        Datum::Null,
+        optional_text(session.wait.map(|(kind, _)| kind)),
+        optional_text(session.wait.map(|(_, event)| event)),
         session.transaction_start.map_or(Datum::Null, Datum::TimestampTz),
         Datum::TimestampTz(session.query_start),
         Datum::TimestampTz(session.backend_start),
@@ -198,72 +210,145 @@ fn activity_row(session: &SessionInfo) -> Vec<Datum> {
     // TLS and GSS, parallel leader and query id: not known here.
     row.extend([Datum::Bool(false)]);
     row.resize(ACTIVITY_COLUMNS, Datum::Null);
+    if !visible {
+        row[STATE..].fill(Datum::Null);
+        row[QUERY] = Datum::text("<insufficient privilege>");
+    }
     row
 }
 
 /// OUT columns of pg_stat_get_activity.
 const ACTIVITY_COLUMNS: usize = 30;
+const STATE: usize = 4;
+const QUERY: usize = 5;
 
-/// A row of pg_lock_status.
-fn lock_row(lock: &LockInfo, database: Oid, relations: &super::ByOid<Oid>) -> Vec<Datum> {
-    const LOCKTYPE: usize = 0;
-    const DATABASE: usize = 1;
-    const RELATION: usize = 2;
-    const TRANSACTIONID: usize = 6;
-    const CLASSID: usize = 7;
-    const OBJID: usize = 8;
-    const OBJSUBID: usize = 9;
-    const VIRTUALTRANSACTION: usize = 10;
-    const PID: usize = 11;
-    const MODE: usize = 12;
-    const GRANTED: usize = 13;
-    const FASTPATH: usize = 14;
-    const COLUMNS: usize = 16;
-    let mut row = vec![Datum::Null; COLUMNS];
-    row[DATABASE] = Datum::Oid(database);
-    row[PID] = Datum::Int4(lock.pid);
-    row[MODE] = Datum::text(lock.mode);
-    row[GRANTED] = Datum::Bool(lock.granted);
+/// The rows of pg_lock_status, as PostgreSQL shows locks: every transaction has itself, and if it has locked or written a
+/// row also its number; a locked row is not shown, but who waits for one is: the first for the transaction
+/// that has it, the others for the row.
+fn lock_rows(locks: &[LockInfo], database: Oid, relations: &super::ByOid<Oid>) -> Vec<Vec<Datum>> {
+    let mut rows = Vec::new();
+    let mut transactions = std::collections::BTreeMap::new();
+    let mut holders: HashMap<&[u8], u64> = HashMap::new();
+    let mut queues: HashMap<&[u8], Vec<&LockInfo>> = HashMap::new();
+    for lock in locks {
+        let own_number = lock.granted && matches!(lock.target, LockTarget::Object(LockTag::Transaction(_)));
+        let writes = own_number || matches!(lock.target, LockTarget::Row(_));
+        if let Some(number) = lock.transaction {
+            *transactions.entry((lock.pid, number)).or_insert(false) |= writes;
+        }
+        match &lock.target {
+            LockTarget::Row(key) if lock.granted => {
+                holders.extend(lock.transaction.map(|number| (&**key, number)));
+            }
+            LockTarget::Row(key) => queues.entry(key).or_default().push(lock),
+            // Shown for every transaction that writes, below.
+            LockTarget::Object(_) if own_number => {}
+            LockTarget::Object(tag) => rows.push(object_lock_row(lock, *tag, database)),
+        }
+    }
+    for ((pid, number), writes) in transactions {
+        let mut row = lock_row(pid, Some(number), "ExclusiveLock", None);
+        row[LOCKTYPE] = Datum::text("virtualxid");
+        row[VIRTUALXID] = Datum::text(format!("{pid}/{number}"));
+        row[FASTPATH] = Datum::Bool(true);
+        rows.push(row);
+        if writes {
+            let mut row = lock_row(pid, Some(number), "ExclusiveLock", None);
+            row[LOCKTYPE] = Datum::text("transactionid");
+            row[TRANSACTIONID] = Datum::Oid(number as u32);
+            rows.push(row);
+        }
+    }
+    for (key, mut queue) in queues {
+        queue.sort_by_key(|lock| lock.waiting_since);
+        let storage = key.first_chunk::<4>().map(|bytes| u32::from_be_bytes(*bytes));
+        let relation = storage.and_then(|storage| relations.get(&storage));
+        for (place, lock) in queue.into_iter().enumerate() {
+            let mode = match lock.mode {
+                "RowKeyShareLock" => "AccessShareLock",
+                "RowShareLock" => "RowShareLock",
+                "RowNoKeyUpdateLock" => "ExclusiveLock",
+                _ => "AccessExclusiveLock",
+            };
+            let since = lock.waiting_since.filter(|_| place > 0);
+            let mut row = lock_row(lock.pid, lock.transaction, mode, since);
+            row[LOCKTYPE] = Datum::text("tuple");
+            row[DATABASE] = Datum::Oid(database);
+            row[RELATION] = relation.map_or(Datum::Null, |relation| Datum::Oid(*relation));
+            rows.push(row);
+            if place == 0 {
+                let mut row = lock_row(lock.pid, lock.transaction, "ShareLock", lock.waiting_since);
+                row[LOCKTYPE] = Datum::text("transactionid");
+                row[TRANSACTIONID] = holders.get(key).map_or(Datum::Null, |number| Datum::Oid(*number as u32));
+                rows.push(row);
+            }
+        }
+    }
+    rows
+}
+
+const LOCKTYPE: usize = 0;
+const DATABASE: usize = 1;
+const RELATION: usize = 2;
+const VIRTUALXID: usize = 5;
+const TRANSACTIONID: usize = 6;
+const CLASSID: usize = 7;
+const OBJID: usize = 8;
+const OBJSUBID: usize = 9;
+const VIRTUALTRANSACTION: usize = 10;
+const PID: usize = 11;
+const MODE: usize = 12;
+const GRANTED: usize = 13;
+const FASTPATH: usize = 14;
+const WAITSTART: usize = 15;
+const LOCK_COLUMNS: usize = 16;
+
+/// What all rows have. `since`: it is waited for.
+fn lock_row(pid: i32, transaction: Option<u64>, mode: &str, since: Option<Instant>) -> Vec<Datum> {
+    let mut row = vec![Datum::Null; LOCK_COLUMNS];
+    let transaction = transaction.unwrap_or(0);
+    row[VIRTUALTRANSACTION] = Datum::text(format!("{pid}/{transaction}"));
+    row[PID] = Datum::Int4(pid);
+    row[MODE] = Datum::text(mode);
+    row[GRANTED] = Datum::Bool(since.is_none());
     row[FASTPATH] = Datum::Bool(false);
-    let transaction = lock.transaction.map_or_else(|| "0".to_owned(), |number| number.to_string());
-    row[VIRTUALTRANSACTION] = Datum::Text(Text::from(format!("{}/{transaction}", lock.pid)));
+    if let Some(since) = since {
+        let waited_us = i64::try_from(since.elapsed().as_micros()).unwrap_or(0);
+        row[WAITSTART] = Datum::TimestampTz(crate::clock::now_us() - waited_us);
+    }
+    row
+}
+
+fn object_lock_row(lock: &LockInfo, tag: LockTag, database: Oid) -> Vec<Datum> {
+    let mut row = lock_row(lock.pid, lock.transaction, lock.mode, lock.waiting_since);
+    row[DATABASE] = Datum::Oid(database);
     let advisory = |row: &mut Vec<Datum>, high: u32, low: u32, words: i16| {
         row[LOCKTYPE] = Datum::text("advisory");
         row[CLASSID] = Datum::Oid(high);
         row[OBJID] = Datum::Oid(low);
         row[OBJSUBID] = Datum::Int2(words);
     };
-    match &lock.target {
-        LockTarget::Row(key) => {
-            row[LOCKTYPE] = Datum::text("tuple");
-            let storage = key.first_chunk::<4>().map(|bytes| u32::from_be_bytes(*bytes));
-            if let Some(relation) = storage.and_then(|storage| relations.get(&storage)) {
-                row[RELATION] = Datum::Oid(*relation);
-            }
+    match tag {
+        LockTag::Object { class: cairn_types::oid::catalogs::PG_CLASS, object } => {
+            row[LOCKTYPE] = Datum::text("relation");
+            row[RELATION] = Datum::Oid(object);
         }
-        LockTarget::Object(LockTag::Object { class, object }) => {
-            if *class == cairn_types::oid::catalogs::PG_CLASS {
-                row[LOCKTYPE] = Datum::text("relation");
-                row[RELATION] = Datum::Oid(*object);
-            } else {
-                row[LOCKTYPE] = Datum::text("object");
-                row[CLASSID] = Datum::Oid(*class);
-                row[OBJID] = Datum::Oid(*object);
-                row[OBJSUBID] = Datum::Int2(0);
-            }
+        LockTag::Object { class, object } => {
+            row[LOCKTYPE] = Datum::text("object");
+            row[CLASSID] = Datum::Oid(class);
+            row[OBJID] = Datum::Oid(object);
+            row[OBJSUBID] = Datum::Int2(0);
         }
-        LockTarget::Object(LockTag::Advisory(key)) => {
-            let bits = *key as u64;
+        LockTag::Advisory(key) => {
+            let bits = key as u64;
             advisory(&mut row, (bits >> 32) as u32, bits as u32, 1);
         }
-        LockTarget::Object(LockTag::Transaction(number)) => {
+        LockTag::AdvisoryPair(first, second) => advisory(&mut row, first as u32, second as u32, 2),
+        LockTag::Transaction(number) => {
             row[LOCKTYPE] = Datum::text("transactionid");
             row[DATABASE] = Datum::Null;
             // Transaction ids are as narrow as PostgreSQL's.
-            row[TRANSACTIONID] = Datum::Oid(*number as u32);
-        }
-        LockTarget::Object(LockTag::AdvisoryPair(first, second)) => {
-            advisory(&mut row, *first as u32, *second as u32, 2);
+            row[TRANSACTIONID] = Datum::Oid(number as u32);
         }
     }
     row

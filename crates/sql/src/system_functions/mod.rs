@@ -87,6 +87,8 @@ pub struct SessionInfo {
     /// `active`, `idle`, `idle in transaction`, ...
     pub state: &'static str,
     pub query: Arc<str>,
+    /// Type and name of what it waits for.
+    pub wait: Option<(&'static str, &'static str)>,
     /// `None`: no transaction is open.
     pub transaction_start: Option<i64>,
     pub query_start: i64,

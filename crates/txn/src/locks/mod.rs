@@ -513,6 +513,26 @@ impl LockManager {
         list
     }
 
+    /// Who waits for what, in the order in which they began to.
+    pub fn waits(&self) -> Vec<LockInfo> {
+        let graph = self.graph.lock();
+        let waiting = graph.waiting.values().filter(|waiter| waiter.is_waiting());
+        let info = |waiter: &Arc<Waiter>| LockInfo {
+            target: match &waiter.key {
+                LockKey::Row(key) => LockTarget::Row(key.clone()),
+                LockKey::Object(tag) => LockTarget::Object(*tag),
+            },
+            mode: waiter.mode.name(),
+            granted: false,
+            pid: waiter.agent.pid,
+            transaction: transaction_of(&waiter.agent),
+            waiting_since: Some(waiter.since),
+        };
+        let mut waits: Vec<LockInfo> = waiting.map(info).collect();
+        waits.sort_by_key(|wait| wait.waiting_since);
+        waits
+    }
+
     /// `pg_blocking_pids`: whom the session waits for, holders first, then those in front of it in the queue.
     pub fn blocking_pids(&self, pid: i32) -> Vec<i32> {
         let waiters: Vec<Arc<Waiter>> = {
