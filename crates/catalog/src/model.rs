@@ -216,7 +216,8 @@ pub struct Relation {
     pub storage: StorageId,
     /// By attribute number - 1, dropped ones included.
     pub columns: Vec<Column>,
-    /// Index through which rows are ordered in the key space (the primary key); `None`: rows have a hidden number.
+    /// Index through which rows are ordered in the key space (the primary key, unless it is deferrable); `None`: rows
+    /// have a hidden number.
     pub primary_key: Option<Arc<Index>>,
     /// All indexes, the primary key's row included, by oid.
     pub indexes: Vec<Arc<Index>>,
@@ -233,6 +234,14 @@ pub struct Relation {
     /// Goes up with each change of the row's form; stored with every row.
     pub schema_version: u32,
     pub estimated_rows: f64,
+}
+
+impl Relation {
+    /// Whether the rows lie in the order of this index, and are its entries. A deferrable primary key is kept beside
+    /// the rows, for two of them may have one value for a while.
+    pub fn is_ordered_by(&self, index: &Index) -> bool {
+        self.primary_key.as_ref().is_some_and(|primary| primary.oid == index.oid)
+    }
 }
 
 /// pg_attribute.attgenerated / attidentity.
@@ -279,8 +288,8 @@ pub struct Index {
     pub name: Text,
     pub namespace: Oid,
     pub table: Oid,
-    /// Key space of the entries. A primary key has none of its own: its table's rows are the entries, and this is
-    /// the table's storage.
+    /// Key space of the entries. A primary key that is not deferrable has none of its own: its table's rows are the
+    /// entries, and this is the table's storage.
     pub storage: StorageId,
     /// Key columns, in order; `include` columns are not part of it.
     pub keys: Vec<IndexKey>,

@@ -323,7 +323,10 @@ fn index(
         name: class.text(pg_class::RELNAME),
         namespace: class.oid(pg_class::RELNAMESPACE),
         table: row.oid(c::INDRELID),
-        storage: if primary { table.storage } else { storage_id(class.oid(pg_class::RELFILENODE)) },
+        storage: match storage_id(class.oid(pg_class::RELFILENODE)) {
+            0 if primary => table.storage,
+            own => own,
+        },
         keys,
         include: attributes[key_count..].to_vec(),
         unique: row.bool(c::INDISUNIQUE),
@@ -609,7 +612,11 @@ fn build_relations(
                 }
             }
             object.indexes.sort_by_key(|index| index.oid);
-            object.primary_key = object.indexes.iter().find(|index| index.primary).cloned();
+            object.primary_key = object
+                .indexes
+                .iter()
+                .find(|index| index.primary && index.storage == object.storage)
+                .cloned();
         }
         let object = Arc::new(object);
         objects

@@ -250,7 +250,7 @@ impl Target {
             live,
         };
         for index in &relation.indexes {
-            if index.unique && index.predicate.is_none() {
+            if index.unique && !index.deferrable && index.predicate.is_none() {
                 let plain = |key: &cairn_catalog::IndexKey| match key.key {
                     IndexKeyColumn::Attribute(attnum) => Some(column_index(attnum)),
                     IndexKeyColumn::Expression(_) => None,

@@ -201,25 +201,26 @@ impl Planner<'_> {
             .cloned()
             .collect();
         let out_rows = clamp_rows(found * self.selectivity_of_all(&filter));
-        let per_row = if index.primary { ROW } else { ENTRY + SEEK };
+        let ordered = relation.is_ordered_by(index);
+        let per_row = if ordered { ROW } else { ENTRY + SEEK };
         let cost = SEEK * seeks + found * (per_row + OPERATOR * filter.len() as f64);
         for direction in [Direction::Forward, Direction::Backward] {
             if direction == Direction::Backward && unique {
                 continue;
             }
-            if !bound && index.primary {
+            if !bound && ordered {
                 // Already there as the table in key order.
                 continue;
             }
             paths.push(Path {
                 kind: PathKind::Table(Rc::new(TableAccess {
                     range,
-                    index: (!index.primary).then(|| Arc::clone(index)),
+                    index: (!ordered).then(|| Arc::clone(index)),
                     key: key.clone(),
                     key_conditions: answered.clone(),
                     filter: filter.clone(),
                     direction,
-                    point: unique && index.primary,
+                    point: unique && ordered,
                     ordered: false,
                 })),
                 rels: RelSet::of(range),

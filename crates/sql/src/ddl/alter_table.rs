@@ -527,8 +527,9 @@ fn drop_not_null(cx: &mut DdlContext<'_>, relation: &Arc<Relation>, name: &str) 
         ));
     }
     let in_key = relation
-        .primary_key
-        .as_ref()
+        .indexes
+        .iter()
+        .find(|index| index.primary)
         .is_some_and(|key| key.keys.iter().any(|key| key.key == IndexKeyColumn::Attribute(number)));
     if in_key {
         return Err(err!(INVALID_TABLE_DEFINITION, "column \"{name}\" is in a primary key"));
@@ -592,7 +593,7 @@ fn add_key(cx: &mut DdlContext<'_>, relation: &Arc<Relation>, spec: &index::Inde
         let oid = index::define(cx, relation, spec)?;
         return data::build_index(cx, oid);
     }
-    if relation.primary_key.is_some() {
+    if relation.indexes.iter().any(|index| index.primary) {
         return Err(err!(
             INVALID_TABLE_DEFINITION,
             "multiple primary keys for table \"{}\" are not allowed",
@@ -605,7 +606,10 @@ fn add_key(cx: &mut DdlContext<'_>, relation: &Arc<Relation>, spec: &index::Inde
     }
     let before = cx.catalog.clone();
     let old = cx.relation(relation.oid)?;
-    index::define(cx, &old, spec)?;
+    let oid = index::define(cx, &old, spec)?;
+    if spec.is_deferrable() {
+        return data::build_index(cx, oid);
+    }
     let columns = same_columns(&old);
     data::rewrite(cx, &before, &old, columns)
 }

@@ -343,7 +343,7 @@ fn referenced_key(referenced: &Arc<Relation>, constraint: &protobuf::Constraint)
             .collect()
     };
     if constraint.pk_attrs.is_empty() {
-        let primary = referenced.primary_key.as_ref().ok_or_else(|| {
+        let primary = referenced.indexes.iter().find(|index| index.primary).ok_or_else(|| {
             err!(UNDEFINED_OBJECT, "there is no primary key for referenced table \"{}\"", referenced.name)
         })?;
         if primary.deferrable {

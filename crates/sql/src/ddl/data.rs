@@ -36,7 +36,7 @@ pub fn all_columns(relation: &Relation) -> String {
 pub fn build_index(cx: &mut DdlContext<'_>, oid: Oid) -> Result<()> {
     let index = cx.index(oid)?;
     let table = cx.relation(index.table)?;
-    if index.primary {
+    if table.is_ordered_by(&index) {
         return Ok(());
     }
     let layout = TableLayout::new(&table, &cx.catalog)?;
@@ -145,7 +145,7 @@ pub fn rebuild_index(cx: &mut DdlContext<'_>, oid: Oid) -> Result<()> {
 /// Gives a relation and its indexes new, empty storages; the old ones go at commit.
 pub fn replace_storage(cx: &mut DdlContext<'_>, relation: &Arc<Relation>) -> Result<()> {
     let mut changes = vec![(relation.oid, relation.storage)];
-    for index in relation.indexes.iter().filter(|index| !index.primary) {
+    for index in relation.indexes.iter().filter(|index| !relation.is_ordered_by(index)) {
         changes.push((index.oid, index.storage));
     }
     let mut storages = Vec::new();
@@ -216,8 +216,9 @@ impl Loader {
             self.rows.write(cx, duplicate)?;
         }
         cx.txn.advance_command();
-        let indexes: Vec<Oid> =
-            self.table.indexes.iter().filter(|index| !index.primary).map(|index| index.oid).collect();
+        let table = &self.table;
+        let others = table.indexes.iter().filter(|index| !table.is_ordered_by(index));
+        let indexes: Vec<Oid> = others.map(|index| index.oid).collect();
         for oid in indexes {
             build_index(cx, oid)?;
         }

@@ -365,6 +365,9 @@ fn reorder_tables(
         else {
             continue;
         };
+        if old.primary_key.is_none() {
+            continue;
+        }
         let columns = super::alter_table::same_columns(new);
         let old = old.clone();
         super::data::rewrite(cx, before, &old, columns)?;

@@ -38,6 +38,13 @@ pub struct IndexSpec {
     pub location: i32,
 }
 
+impl IndexSpec {
+    /// Whether it is a deferrable constraint's.
+    pub fn is_deferrable(&self) -> bool {
+        self.constraint.is_some_and(|(deferrable, _)| deferrable)
+    }
+}
+
 #[derive(Clone, Debug, Default)]
 pub struct KeySpec {
     /// Empty: an expression.
@@ -422,8 +429,9 @@ fn write(
 ) -> Result<Oid> {
     let index = cx.new_oid()?;
     let constraint = if spec.constraint.is_some() || spec.primary { cx.new_oid()? } else { 0 };
-    // A primary key's entries are the table's rows.
-    let storage = if spec.primary { 0 } else { cairn_exec::TxnResultExt::sql(cx.txn.create_storage())? };
+    // A primary key's entries are the table's rows, unless it is deferrable.
+    let ordering = spec.primary && !spec.is_deferrable();
+    let storage = if ordering { 0 } else { cairn_exec::TxnResultExt::sql(cx.txn.create_storage())? };
     let catalog = cx.catalog.clone();
     let owner = cx.user;
     let is_hash = !spec.primary && keys.iter().any(|key| key.option & INDOPTION_HASH != 0);
@@ -603,7 +611,7 @@ pub fn reindex(cx: &mut DdlContext<'_>, statement: &protobuf::ReindexStmt) -> Re
         let Ok(index) = cx.index(oid) else { continue };
         cx.lock(pg_class::TABLE, index.table, TableLockMode::Share)?;
         // The table may have been dropped while we waited.
-        if index.primary || cx.index(oid).is_err() {
+        if cx.index(oid).is_err() || cx.relation(index.table)?.is_ordered_by(&index) {
             continue;
         }
         data::rebuild_index(cx, oid)?;

@@ -88,7 +88,8 @@ impl System<'_> {
     /// The key space of a relation's own entries; 0 for one that has none.
     fn storage_of(&self, relation: &Relation) -> Oid {
         if let Some(index) = self.catalog.index(relation.oid) {
-            return if index.primary { 0 } else { index.storage };
+            let table = self.catalog.relation(index.table);
+            return if table.is_some_and(|table| table.is_ordered_by(index)) { 0 } else { index.storage };
         }
         // A system catalog's stored rows are under its own oid.
         if self.catalog.is_system_catalog(relation) { relation.oid } else { relation.storage }
@@ -104,7 +105,7 @@ impl System<'_> {
     }
 
     fn indexes_size(&self, relation: &Relation) -> Result<u64> {
-        let secondary = relation.indexes.iter().filter(|index: &&std::sync::Arc<Index>| !index.primary);
+        let secondary = relation.indexes.iter().filter(|index: &&std::sync::Arc<Index>| !relation.is_ordered_by(index));
         secondary.map(|index| self.storage_size(index.storage)).sum()
     }
 

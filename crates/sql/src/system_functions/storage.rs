@@ -77,7 +77,7 @@ impl System<'_> {
         for relation in relations {
             // The primary key is the table.
             let primary = relation.primary_key.as_ref().map(|key| &*key.name);
-            let secondary = relation.indexes.iter().filter(|index| !index.primary);
+            let secondary = relation.indexes.iter().filter(|index| !relation.is_ordered_by(index));
             let spaces = std::iter::once((primary, relation.oid, relation.storage))
                 .chain(secondary.map(|index| (Some(&*index.name), index.oid, index.storage)));
             for (index, oid, storage) in spaces {
