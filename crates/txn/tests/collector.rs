@@ -37,10 +37,24 @@ fn count(txn: &Arc<dyn Transaction>, snapshot: &Snapshot, direction: Direction) 
     rows
 }
 
-/// Moves its own rows to new keys, a few at a time.
+/// Moves its own rows to new keys, a few at a time. Some of its transactions leave their writes in the store before they
+/// commit, or roll back.
 fn write(database: &Database, next: &AtomicU64, mut own: Vec<u64>, stop: &AtomicBool) {
-    while !stop.load(Ordering::Relaxed) {
+    for turn in 0.. {
+        if stop.load(Ordering::Relaxed) {
+            return;
+        }
         let txn = begin(database, Isolation::ReadCommitted);
+        if turn % 3 == 0 {
+            txn.set_memory_limit(0);
+        }
+        if turn % 7 == 0 {
+            for row in &own {
+                txn.delete(&key(*row)).unwrap();
+            }
+            txn.rollback();
+            continue;
+        }
         let moved = own.len().min(7);
         for old in own.drain(..moved).collect::<Vec<_>>() {
             let new = next.fetch_add(1, Ordering::Relaxed);
