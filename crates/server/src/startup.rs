@@ -150,8 +150,11 @@ fn authenticate(
 }
 
 fn read_parameters(parameters: Parameters, client: &WireClient) -> Result<Startup> {
-    let mut startup =
-        Startup { client_address: client.stream.socket().peer_addr().ok(), ..Startup::default() };
+    let mut startup = Startup {
+        client_address: client.stream.socket().peer_addr().ok(),
+        tls: client.stream.tls(),
+        ..Startup::default()
+    };
     for (name, value) in parameters {
         match name.as_str() {
             "user" => startup.user = value,

@@ -160,6 +160,20 @@ impl Stream {
         self.start < self.end
     }
 
+    /// What the connection is encrypted with.
+    pub fn tls(&self) -> Option<cairn_sql::Tls> {
+        let Transport::Tls(stream) = &self.transport else { return None };
+        let version = match stream.conn.protocol_version() {
+            Some(rustls::ProtocolVersion::TLSv1_2) => "TLSv1.2",
+            _ => "TLSv1.3",
+        };
+        let suite = stream.conn.negotiated_cipher_suite()?.suite().as_str().unwrap_or_default();
+        // This library calls a suite of TLS 1.3 `TLS13_AES_256_GCM_SHA384`.
+        let cipher = suite.replacen("TLS13_", "TLS_", 1);
+        let bits = if cipher.contains("AES_128") { 128 } else { 256 };
+        Some(cairn_sql::Tls { version, cipher, bits })
+    }
+
     /// Goes on in TLS.
     pub fn start_tls(self, config: Arc<ServerConfig>) -> io::Result<Self> {
         let Stream { transport, buffer, timeout, .. } = self;

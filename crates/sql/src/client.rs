@@ -142,6 +142,19 @@ pub struct Startup {
     pub settings: Vec<(String, String)>,
     /// Address of the client, for pg_stat_activity; empty for an embedded session.
     pub client_address: Option<std::net::SocketAddr>,
+    /// Set where the connection is encrypted, for pg_stat_ssl.
+    pub tls: Option<Tls>,
+}
+
+/// What protects a connection.
+#[derive(Clone, Debug)]
+pub struct Tls {
+    /// As PostgreSQL names it: `TLSv1.3`.
+    pub version: &'static str,
+    /// As OpenSSL names it: `TLS_AES_256_GCM_SHA384`.
+    pub cipher: String,
+    /// Length of the cipher's key.
+    pub bits: i32,
 }
 
 /// One client's session as the protocol drives it. [`Session`](crate::Session) implements it; protocol tests have

@@ -117,6 +117,7 @@ impl Host for Core {
                 backend_start: entry.backend_start_us,
                 state_change: activity.state_change_us,
                 client_address: entry.client_address,
+                tls: entry.tls.clone(),
             }
         };
         self.instance.sessions().iter().map(info).collect()

@@ -53,6 +53,7 @@ pub struct SessionEntry {
     pub user: String,
     pub user_oid: Oid,
     pub client_address: Option<std::net::SocketAddr>,
+    pub tls: Option<crate::client::Tls>,
     /// Microseconds since 2000-01-01 UTC.
     pub backend_start_us: i64,
     pub activity: Mutex<Activity>,
@@ -224,6 +225,7 @@ impl Instance {
             user: startup.user.clone(),
             user_oid: user.oid,
             client_address: startup.client_address,
+            tls: startup.tls.clone(),
             backend_start_us: now,
             activity: Mutex::new(Activity { state: "idle", state_change_us: now, ..Activity::default() }),
             inbox: Mutex::default(),

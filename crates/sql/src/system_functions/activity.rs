@@ -207,8 +207,11 @@ fn activity_row(session: &SessionInfo, visible: bool) -> Vec<Datum> {
         Datum::Null,
         Datum::text("client backend"),
     ];
-    // TLS and GSS, parallel leader and query id: not known here.
-    row.extend([Datum::Bool(false)]);
+    row.push(Datum::Bool(session.tls.is_some()));
+    if let Some(tls) = &session.tls {
+        row.extend([Datum::text(tls.version), Datum::text(tls.cipher.as_str()), Datum::Int4(tls.bits)]);
+    }
+    // Client certificates and GSS, parallel leader and query id: there are none.
     row.resize(ACTIVITY_COLUMNS, Datum::Null);
     if !visible {
         row[STATE..].fill(Datum::Null);

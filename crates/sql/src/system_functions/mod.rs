@@ -95,6 +95,7 @@ pub struct SessionInfo {
     pub backend_start: i64,
     pub state_change: i64,
     pub client_address: Option<std::net::SocketAddr>,
+    pub tls: Option<crate::client::Tls>,
 }
 
 /// One row of pg_prepared_statements.
