@@ -169,6 +169,8 @@ impl GroupSync {
                 next_sweep = now + SWEEP_INTERVAL;
                 drop(state);
                 self.engine.sweep();
+                // A round of the collector may take longer than a clock may be ahead without having jumped.
+                self.engine.look_at_clock(self.clock.now());
                 state = self.state.lock();
             }
             let async_due = state.async_since.map(|since| since + ASYNC_DELAY);
