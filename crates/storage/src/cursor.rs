@@ -102,7 +102,8 @@ impl Cursor {
         learner: Option<Learner>,
     ) -> Result<Self> {
         // Before the iterator is made: what was moved by then is in it.
-        let resolves = engine.spills().unmoved() > 0;
+        // Who reads the newest state sees commits that are still to come, too.
+        let resolves = engine.spills().unmoved() > 0 || at >= Timestamp::LAST;
         let iterator = engine.take_range_iterator()?;
         Ok(Cursor {
             resolves,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use cairn_txn::{
     BeginOptions, Clock, Cursor, Database, Direction, Durability, EngineOptions, Interrupt, Isolation,
-    KeyRange, Resources, SavepointId, SessionHandle, Snapshot, StorageId, Store, Transaction,
+    KeyRange, Resources, SavepointId, SessionHandle, Snapshot, StorageId, Store, Timestamp, Transaction,
 };
 use proptest::prelude::*;
 
@@ -53,6 +53,7 @@ enum Step {
     Delete(u8),
     Get(u8),
     Scan { low: u8, high: u8, backward: bool, created: bool },
+    ScanNewest { backward: bool },
     OpenCursor { backward: bool, created: bool },
     MoveCursor(u8),
     ResetCursor { low: u8, high: u8 },
@@ -78,6 +79,7 @@ fn step() -> impl Strategy<Value = Step> {
         6 => any::<u8>().prop_map(Step::Get),
         6 => (any::<u8>(), any::<u8>(), any::<bool>(), any::<bool>())
             .prop_map(|(low, high, backward, created)| Step::Scan { low, high, backward, created }),
+        3 => any::<bool>().prop_map(|backward| Step::ScanNewest { backward }),
         3 => (any::<bool>(), any::<bool>()).prop_map(|(backward, created)| Step::OpenCursor { backward, created }),
         4 => (1u8..6).prop_map(Step::MoveCursor),
         2 => (any::<u8>(), any::<u8>()).prop_map(|(low, high)| Step::ResetCursor { low, high }),
@@ -247,6 +249,18 @@ impl World {
                 }
                 drop(cursor);
                 assert_eq!(rows, expected(&self.states[state], open, open.command, &range, direction));
+            }
+            Step::ScanNewest { backward } => {
+                let range = KeyRange { low: key(FIXED, 0), high: (FIXED + 1).to_be_bytes().to_vec() };
+                let direction = if *backward { Direction::Backward } else { Direction::Forward };
+                let newest = Snapshot { read_time: Timestamp::MAX, command: u32::MAX };
+                let mut cursor = open.txn.scan(&newest, range.clone(), direction).unwrap();
+                let mut rows = Vec::new();
+                while let Some((key, value)) = cursor.next().unwrap() {
+                    rows.push((key.to_vec(), value.to_vec()));
+                }
+                drop(cursor);
+                assert_eq!(rows, expected(&self.states[newest_state], open, u32::MAX, &range, direction));
             }
             Step::OpenCursor { backward, created } => {
                 let storage = storage_for(open, *created);

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use cairn_txn::locks::LockTarget;
 use cairn_txn::{
     BeginOptions, Clock, Conflict, Database, Direction, Durability, EngineOptions, Error, Interrupt,
-    Isolation, KeyRange, LockOutcome, LockTag, Resources, Retention, RowLockMode, SessionHandle, Store,
-    Transaction, WaitPolicy,
+    Isolation, KeyRange, LockOutcome, LockTag, Resources, Retention, RowLockMode, SessionHandle, Snapshot,
+    Store, Timestamp, Transaction, WaitPolicy,
 };
 
 const MODES: [RowLockMode; 6] = [
@@ -356,6 +356,31 @@ fn serializable_readers_conflict_with_what_has_spilled() {
     let failed = reader.commit(Durability::Async, None);
     assert!(matches!(failed, Err(Error::Serialization(Conflict::ReadWrite))), "{failed:?}");
     bystander.commit(Durability::Async, None).unwrap();
+}
+
+/// A read of the newest state meets rows that are on their way: it must not remember them as dead.
+#[test]
+fn reading_the_newest_state_learns_nothing_of_records() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(directory.path());
+    for direction in [Direction::Forward, Direction::Backward] {
+        let txn = spilling(&database);
+        for number in 0..200 {
+            txn.put(&key(number), b"new").unwrap();
+        }
+        let other = read_committed(&database);
+        for _ in 0..3 {
+            let newest = Snapshot { read_time: Timestamp::MAX, command: 0 };
+            let range = KeyRange { low: key(0), high: key(1000) };
+            assert!(other.scan(&newest, range, direction).unwrap().next().unwrap().is_none());
+        }
+        txn.commit(Durability::Async, None).unwrap();
+        settle(&database);
+        assert_eq!(scan(&read_committed(&database), direction).len(), 200);
+        let txn = read_committed(&database);
+        (0..200).for_each(|number| txn.delete(&key(number)).unwrap());
+        txn.commit(Durability::Async, None).unwrap();
+    }
 }
 
 /// Everything is garbage at once, and collected all the time, while rows are in every state that a spill has.
