@@ -10,6 +10,11 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 
+/// RocksDB's too (the library takes malloc's name): blocks and memtables of all sizes come and go, which the system's
+/// allocator answers with twice the memory that is in use.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 const EXAMPLES: &str = "\
 Examples:
   cairn serve                                     serve ./cairn-data on 127.0.0.1:5433
