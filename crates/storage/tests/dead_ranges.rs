@@ -265,6 +265,39 @@ fn known_again_after_a_restart() {
     assert!(stats.nexts < 1300, "{stats:?}");
 }
 
+/// As the compaction filter leaves them where older files lie below.
+fn leave_marks(directory: &std::path::Path, rows: &[u32], times: &[u64]) {
+    let rocks = rocksdb::Options::default();
+    let db = rocksdb::DB::open_cf(&rocks, directory, ["default", "meta", "provisional"]).unwrap();
+    for number in rows {
+        for time in times {
+            let mut stored = Vec::new();
+            key::write_stored(&mut stored, &row(*number), Timestamp(*time));
+            db.delete(&stored).unwrap();
+        }
+    }
+}
+
+/// A scan looks for marks behind each of some thousand rows, then no more, and there are marks all the way.
+#[test]
+fn marks_where_nobody_looks_any_more() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut store = Store { engine: open_at(directory.path()), now: 1000, _directory: tempfile::tempdir().unwrap() };
+    store.write(0..10_000, Some(b"x"));
+    let now = store.now;
+    store.engine.flush().unwrap();
+    drop(store);
+    let (doomed, live): (Vec<u32>, Vec<u32>) =
+        (0..10_000).partition(|number| (1..100).contains(number) || *number > 1000 && number % 2 == 1);
+    leave_marks(directory.path(), &doomed, &[now]);
+    let store = Store { engine: open_at(directory.path()), now, _directory: tempfile::tempdir().unwrap() };
+    for direction in BOTH {
+        for _ in 0..4 {
+            assert_eq!(store.all(direction, now).0.len(), live.len(), "{direction:?}");
+        }
+    }
+}
+
 /// Delete marks of RocksDB's own are stepped over once: between two rows going forward, behind the last one backward.
 #[test]
 fn marks_that_a_collection_leaves_behind() {
@@ -278,18 +311,7 @@ fn marks_that_a_collection_leaves_behind() {
         store.engine.flush().unwrap();
         let (value_time, now) = (store.now - 1, store.now);
         drop(store);
-        {
-            // As the compaction filter leaves them where older files lie below.
-            let rocks = rocksdb::Options::default();
-            let db = rocksdb::DB::open_cf(&rocks, directory.path(), ["default", "meta", "provisional"]).unwrap();
-            for number in doomed {
-                for time in [value_time, now] {
-                    let mut stored = Vec::new();
-                    key::write_stored(&mut stored, &row(number), Timestamp(time));
-                    db.delete(&stored).unwrap();
-                }
-            }
-        }
+        leave_marks(directory.path(), &doomed, &[value_time, now]);
         let store = Store { engine: open(), now, _directory: tempfile::tempdir().unwrap() };
         let marks = || {
             ReadStats::default().add_hidden();

@@ -186,7 +186,8 @@ impl Learner {
         if self.off {
             return;
         }
-        if self.running || self.at_start || self.watch > 0 || self.sample_in == 0 {
+        // `near` is a border of the row met last: it has to move on, even when nobody watches any more.
+        if self.running || self.at_start || self.gap || self.watch > 0 || self.sample_in == 0 {
             let (near_kind, far_kind) = match self.direction {
                 Direction::Forward => (EdgeKind::Key, EdgeKind::Behind),
                 Direction::Backward => (EdgeKind::Behind, EdgeKind::Key),
