@@ -238,3 +238,117 @@ fn rows_stream_through() {
         client.query_raw("select g, repeat('x', 100) from generate_series(1, 20000) g", Vec::<i32>::new());
     assert_eq!(rows.expect("runs").count().expect("reads"), 20_000);
 }
+
+fn connect_as(server: &Server, user: &str, database: &str) -> Result<Client, postgres::Error> {
+    let config = format!("host=127.0.0.1 port={} user={user} dbname={database}", server.port());
+    Client::connect(&config, NoTls)
+}
+
+#[test]
+fn unknown_users_come_in_until_somebody_administers() {
+    let server = server();
+    let mut stranger = connect_as(&server, "stranger", "postgres").expect("nobody has made a role");
+    assert_eq!(stranger.query_one("show is_superuser", &[]).expect("runs").get::<_, &str>(0), "on");
+    stranger.batch_execute("create database books").expect("acts for postgres");
+    stranger.batch_execute("create role clerk login").expect("acts for postgres");
+    let refused = connect_as(&server, "stranger", "postgres").err().expect("roles are administered now");
+    assert_eq!(state(&refused), "28000");
+    let mut clerk = connect_as(&server, "clerk", "postgres").expect("a role without a password, from here");
+    let denied = clerk.batch_execute("create table public.t (a int)").err().expect("no CREATE on public");
+    assert_eq!(state(&denied), "42501");
+    connect(&server).batch_execute("revoke connect on database books from public").expect("runs");
+    assert_eq!(state(&connect_as(&server, "clerk", "books").err().expect("no CONNECT")), "42501");
+    connect(&server).batch_execute("alter role clerk password 'secret'").expect("runs");
+    assert!(connect_as(&server, "clerk", "postgres").is_err(), "a role with a password is asked for it");
+    // Rights change under a session that is connected.
+    clerk.batch_execute("select 1").expect("lives on");
+    connect(&server).batch_execute("alter role clerk superuser").expect("runs");
+    clerk.batch_execute("create table public.t (a int)").expect("a superuser now");
+    connect(&server).batch_execute("alter role clerk nosuperuser").expect("runs");
+    assert!(clerk.batch_execute("create table public.u (a int)").is_err());
+}
+
+#[test]
+fn an_idle_session_is_told_and_databases_do_not_hear_each_other() {
+    let server = server();
+    let mut speaker = connect(&server);
+    speaker.batch_execute("create database elsewhere").expect("runs");
+    let mut listener = connect(&server);
+    let mut stranger = connect_as(&server, "postgres", "elsewhere").expect("connects");
+    for client in [&mut listener, &mut stranger] {
+        client.batch_execute("listen news").expect("listens");
+    }
+    let begin = Instant::now();
+    for n in 0..50 {
+        speaker.batch_execute(&format!("notify news, '{n}'")).expect("speaks");
+    }
+    let mut heard = listener.notifications();
+    let mut heard = heard.timeout_iter(Duration::from_secs(10));
+    for n in 0..50 {
+        let told = heard.next().expect("reads").expect("in time");
+        assert_eq!((told.channel(), told.payload()), ("news", &*n.to_string()));
+    }
+    assert!(begin.elapsed() < Duration::from_secs(10));
+    let mut silence = stranger.notifications();
+    assert!(silence.timeout_iter(Duration::from_millis(200)).next().expect("reads").is_none());
+}
+
+#[test]
+fn what_sessions_wait_for_can_be_seen() {
+    let server = server();
+    let (mut first, mut observer) = (connect(&server), connect(&server));
+    first.batch_execute("create table t (a int primary key, b int); insert into t values (1, 1)").expect("runs");
+    first.batch_execute("begin; update t set b = 2").expect("runs");
+    let waiting: Vec<_> = (0..2)
+        .map(|_| {
+            let mut client = connect(&server);
+            let thread = std::thread::spawn(move || client.batch_execute("update t set b = b + 1"));
+            std::thread::sleep(Duration::from_millis(150));
+            thread
+        })
+        .collect();
+    let events = observer
+        .query(
+            "select wait_event_type, wait_event, xact_start is not null from pg_stat_activity
+             where query like 'update t set b = b + 1%' order by query_start",
+            &[],
+        )
+        .expect("runs");
+    let events: Vec<(&str, &str, bool)> = events.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect();
+    assert_eq!(events, [("Lock", "transactionid", true), ("Lock", "tuple", true)]);
+    let locks = observer
+        .query("select locktype, mode from pg_locks where not granted order by 1 desc", &[])
+        .expect("runs");
+    let locks: Vec<(&str, &str)> = locks.iter().map(|row| (row.get(0), row.get(1))).collect();
+    assert_eq!(locks, [("tuple", "ExclusiveLock"), ("transactionid", "ShareLock")]);
+    let idle = "select wait_event, state from pg_stat_activity where query like '%update t set b = 2'";
+    let row = observer.query_one(idle, &[]).expect("runs");
+    assert_eq!((row.get::<_, &str>(0), row.get::<_, &str>(1)), ("ClientRead", "idle in transaction"));
+    first.batch_execute("commit").expect("runs");
+    for thread in waiting {
+        thread.join().expect("ends").expect("runs");
+    }
+}
+
+#[test]
+fn idle_sessions_are_ended() {
+    let server = server();
+    for (setting, then, expected) in [
+        ("idle_in_transaction_session_timeout", "begin", "25P03"),
+        ("idle_session_timeout", "select 1", "57P05"),
+    ] {
+        let mut client = connect(&server);
+        client.batch_execute(&format!("set {setting} = '100ms'")).expect("runs");
+        client.batch_execute(then).expect("runs");
+        std::thread::sleep(Duration::from_millis(500));
+        let ended = client.batch_execute("select 1").err().expect("the session is over");
+        let told = ended.code().map(|code| code.code().to_owned());
+        assert!(told.is_none_or(|told| told == expected), "{ended}");
+        assert!(client.is_closed());
+    }
+    let mut victim = connect(&server);
+    let pid: i32 = victim.query_one("select pg_backend_pid()", &[]).expect("runs").get(0);
+    let ended = connect(&server).query_one("select pg_terminate_backend($1, 5000)", &[&pid, ]);
+    assert!(ended.expect("runs").get::<_, bool>(0));
+    assert!(victim.batch_execute("select 1").is_err());
+}
