@@ -170,6 +170,7 @@ impl Core {
         let count = result?;
         if plan.modifies {
             transaction.advance_command();
+            transaction.check_reads(true).sql()?;
         }
         Ok(count)
     }

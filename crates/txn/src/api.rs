@@ -324,6 +324,11 @@ pub trait Transaction: Send + Sync {
     /// What reads have cost so far. Cursors report now and then and when they end; while reads are watched, at each row.
     fn counters(&self) -> ReadCounters;
     fn watch_reads(&self, _watched: bool) {}
+    /// Serializable: fails now if the commit is going to, because something that was read has changed.
+    /// `only_if_cheap`: a large read set is not looked through.
+    fn check_reads(&self, _only_if_cheap: bool) -> Result<()> {
+        Ok(())
+    }
     /// Waits until everything that this transaction has read so far is durable; before a reply is sent.
     fn wait_settled(&self) -> Result<()>;
     /// Commits; the commit time, or `None` if nothing was written. Locks are released before the fsync.

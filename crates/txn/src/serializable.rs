@@ -29,6 +29,8 @@ use crate::{Error, Result, Timestamp};
 
 /// A read set larger than this goes to a file, in sorted runs.
 const MEMORY_BYTES: usize = 16 << 20;
+/// Up to so many intervals are compared with the log after each writing statement: who cannot commit should not go on.
+const SMALL: usize = 64;
 
 // ---- the log of commits ---------------------------------------------------------------------------------
 
@@ -103,7 +105,8 @@ impl CommitLog {
         self.state.lock().ranges.push_back((time, (low.to_vec(), high.to_vec())));
     }
 
-    /// Inside the commit section: whether a commit after `since` wrote anything that was read.
+    /// Whether a commit after `since` wrote anything that was read. Inside the commit section the answer is final;
+    /// outside of it, a yes is.
     pub(crate) fn conflicts(&self, since: Timestamp, reads: &mut ReadSet) -> Result<bool> {
         let log = self.state.lock();
         if reads.doomed {
@@ -150,6 +153,11 @@ impl Default for ReadSet {
 impl ReadSet {
     fn with_memory(memory_bytes: usize) -> Self {
         ReadSet { intervals: BTreeMap::new(), bytes: 0, memory_bytes, runs: Vec::new(), doomed: false }
+    }
+
+    /// Whether looking through it costs next to nothing.
+    pub(crate) fn is_small(&self) -> bool {
+        self.runs.is_empty() && self.intervals.len() <= SMALL
     }
 
     /// Something that was read could not be remembered: anything may be in conflict with it.

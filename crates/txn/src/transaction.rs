@@ -769,6 +769,18 @@ impl Transaction for Txn {
         counters(&self.core.stats.lock())
     }
 
+    fn check_reads(&self, only_if_cheap: bool) -> Result<()> {
+        let Some(reads) = &self.core.reads else { return Ok(()) };
+        let mut reads = reads.lock();
+        if only_if_cheap && !reads.is_small() {
+            return Ok(());
+        }
+        if self.core.database.commit_log.conflicts(self.fixed(), &mut reads)? {
+            return Err(Error::Serialization(Conflict::ReadWrite));
+        }
+        Ok(())
+    }
+
     fn watch_reads(&self, watched: bool) {
         self.core.watched.store(watched, Ordering::Relaxed);
     }

@@ -49,6 +49,10 @@ pub(super) fn describe_key(
 /// 23505.
 #[cold]
 pub(super) fn violation(cx: &ExecContext<'_>, table: &TableLayout, index: &str, key: &str) -> Error {
+    // A serializable transaction that has read otherwise is told so: run again, it may not try.
+    if let Err(error) = cx.txn.check_reads(false).sql() {
+        return error;
+    }
     let relation = &table.relation;
     err!(UNIQUE_VIOLATION, "duplicate key value violates unique constraint \"{index}\"")
         .detail(format!("{key} already exists."))
