@@ -642,7 +642,7 @@ fn random_statements_agree_with_a_model() {
             }
             3 => {
                 let fits = !model.contains_key(&a) || a == other || !model.contains_key(&other);
-                if let (true, Some(row)) = (fits, model.remove(&a)) {
+                if fits && let Some(row) = model.remove(&a) {
                     model.insert(other, row);
                 }
                 (format!("update t set a = {other} where a = {a}"), fits)
