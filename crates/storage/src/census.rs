@@ -1,7 +1,7 @@
 //! How many versions a key space has, how many of them are garbage, and what room they take: for people who look.
 //!
 //! A small key space, or one that is all in memory, is counted. Of a large one some stretches are counted, spread over its
-//! keys and files, and the result is scaled up to the number of entries that RocksDB keeps for each file. Nothing depends on
+//! files, and the result is scaled up to the number of entries that RocksDB keeps for each file. Nothing depends on
 //! the answer.
 
 use rocksdb::{DBRawIterator, Range, ReadOptions, properties};
@@ -35,11 +35,9 @@ const COUNTED_MAX: u64 = 50_000;
 const SPACE_COUNTED_MAX: u64 = 4096;
 /// The same for one that is in memory only, about which RocksDB knows nothing.
 const COUNTED_IN_MEMORY_MAX: u64 = 2_000_000;
-/// Otherwise so many stretches of so many keys: places with many versions of a key count for what they are.
-const SAMPLES: usize = 12;
-const SAMPLE_KEYS: u64 = 2_000;
-/// But no more than so many versions each.
-const SAMPLE_VERSIONS_MAX: u64 = 20_000;
+/// Otherwise so many stretches of so many versions, with as many bytes of files between each two.
+const SAMPLES: u64 = 12;
+const SAMPLE_VERSIONS: u64 = 4_000;
 
 impl Engine {
     /// Counts or estimates the versions of a key space.
@@ -54,13 +52,10 @@ impl Engine {
             self.db.get_approximate_sizes(&[Range::new(&low, &high)]).first().copied().unwrap_or(0);
         let counted = if in_files == 0 { COUNTED_IN_MEMORY_MAX } else { COUNTED_MAX };
         iterator.seek(&low);
-        if count(&mut iterator, &high, counted, counted, &mut census)? {
+        if count(&mut iterator, &high, counted, &mut census)?.complete {
             return Ok(census);
         }
-        // The stretches alone: the beginning is no better than any other place.
-        let mut census = Census::default();
         let files = self.db.live_files()?;
-        let mut starts = Vec::new();
         let (mut bytes, mut entries, mut all_bytes) = (0u64, 0u64, 0u64);
         for file in &files {
             let (Some(start), Some(end)) = (&file.start_key, &file.end_key) else { continue };
@@ -71,9 +66,6 @@ impl Engine {
             if start[..] < high[..] && end[..] >= low[..] {
                 bytes += file.size as u64;
                 entries += file.num_entries;
-                if start[..] > low[..] {
-                    starts.push(start.clone());
-                }
             }
         }
         let mut total = (entries as f64 * in_files as f64 / bytes.max(1) as f64) as u64;
@@ -83,27 +75,61 @@ impl Engine {
             0 => memtable,
             all => (memtable as f64 * in_files as f64 / all as f64) as u64,
         };
-        starts.sort_unstable();
-        let step = starts.len().div_ceil(SAMPLES).max(1);
-        let mut starts: Vec<_> = starts.into_iter().step_by(step).collect();
         iterator.seek(&low);
         let first = iterator.key().map(<[u8]>::to_vec).unwrap_or_default();
         iterator.seek_for_prev(&high);
-        if let Some(last) = iterator.key() {
-            starts.extend((0..SAMPLES).map(|sample| between(&first, last, sample as f64 / SAMPLES as f64)));
+        let last = iterator.key().map(<[u8]>::to_vec).unwrap_or_default();
+        // Each stretch stands for as many bytes, and so for more versions the smaller they are.
+        let (mut weights, mut tombstones, mut live) = (0.0, 0.0, 0.0);
+        for sample in 0..SAMPLES {
+            iterator.seek(self.key_behind(&first, &last, in_files * sample / SAMPLES));
+            let mut stretch = Census::default();
+            let counted = count(&mut iterator, &high, SAMPLE_VERSIONS, &mut stretch)?;
+            if stretch.versions > 0 {
+                let per_byte = 1.0 / counted.bytes.max(1) as f64;
+                weights += stretch.versions as f64 * per_byte;
+                tombstones += stretch.tombstones as f64 * per_byte;
+                live += stretch.live as f64 * per_byte;
+            }
         }
-        for start in starts {
-            iterator.seek(&start);
-            count(&mut iterator, &high, SAMPLE_KEYS, SAMPLE_VERSIONS_MAX, &mut census)?;
+        let scaled =
+            |weight: f64| (weight / f64::max(weights, f64::MIN_POSITIVE) * total as f64).round() as u64;
+        Ok(Census { versions: total, tombstones: scaled(tombstones), live: scaled(live), estimated: true })
+    }
+
+    fn memtable_entries(&self) -> Result<u64> {
+        let mut entries = 0;
+        for property in [properties::NUM_ENTRIES_ACTIVE_MEM_TABLE, properties::NUM_ENTRIES_IMM_MEM_TABLES] {
+            entries += self.property(property)?;
         }
-        let scale = (total as f64 / census.versions.max(1) as f64).max(1.0);
-        let scaled = |counted: u64| (counted as f64 * scale).round() as u64;
-        Ok(Census {
-            versions: scaled(census.versions),
-            tombstones: scaled(census.tombstones),
-            live: scaled(census.live),
-            estimated: true,
-        })
+        Ok(entries)
+    }
+
+    /// A key between two others with about so many bytes of files between the first and it.
+    fn key_behind(&self, first: &[u8], last: &[u8], bytes: u64) -> Vec<u8> {
+        // Keys as fractions: what they have in common, and the sixteen bytes behind it.
+        let same = first.iter().zip(last).take_while(|(a, b)| a == b).count();
+        let fraction = |key: &[u8]| {
+            let mut number = [0; 16];
+            for (byte, from) in number.iter_mut().zip(key.get(same..).unwrap_or_default()) {
+                *byte = *from;
+            }
+            u128::from_be_bytes(number)
+        };
+        let key = |number: u128| [first.get(..same).unwrap_or_default(), &number.to_be_bytes()].concat();
+        let (mut low, mut high) = (fraction(first), fraction(last));
+        // Files are told apart by blocks of some KB: more steps find nothing more.
+        for _ in 0..64 {
+            let middle = low + high.saturating_sub(low) / 2;
+            let to = key(middle);
+            if self.db.get_approximate_sizes(&[Range::new(first, &to)]).first().copied().unwrap_or(0) < bytes
+            {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        key(low)
     }
 
     /// How much room a key space takes.
@@ -145,14 +171,6 @@ impl Engine {
         Ok(self.db.property_int_value(name)?.unwrap_or(0))
     }
 
-    fn memtable_entries(&self) -> Result<u64> {
-        let mut entries = 0;
-        for property in [properties::NUM_ENTRIES_ACTIVE_MEM_TABLE, properties::NUM_ENTRIES_IMM_MEM_TABLES] {
-            entries += self.property(property)?;
-        }
-        Ok(entries)
-    }
-
     /// Bytes of the write-ahead logs that are still needed, or not removed yet.
     pub fn wal_bytes(&self) -> Result<u64> {
         let failed = |source| Error::File { path: self.path().to_owned(), source };
@@ -170,58 +188,37 @@ impl Engine {
     }
 }
 
-/// A key that lies `part` of the way from one to another, as far as the eight bytes tell in which they first differ.
-fn between(first: &[u8], last: &[u8], part: f64) -> Vec<u8> {
-    let same = first.iter().zip(last).take_while(|(a, b)| a == b).count();
-    let number = |key: &[u8]| {
-        let mut bytes = [0; 8];
-        for (byte, from) in bytes.iter_mut().zip(key.get(same..).unwrap_or_default()) {
-            *byte = *from;
-        }
-        u64::from_be_bytes(bytes)
-    };
-    let (from, to) = (number(first), number(last));
-    let there = from + (to.saturating_sub(from) as f64 * part) as u64;
-    [first.get(..same).unwrap_or_default(), &there.to_be_bytes()].concat()
+/// How far a count came.
+#[derive(Clone, Copy, Default)]
+struct Counted {
+    bytes: u64,
+    /// To the end of the key space.
+    complete: bool,
 }
 
-/// Counts up to `keys` keys and `versions` versions below `high`; whether it came to the end.
-fn count(
-    iterator: &mut DBRawIterator<'_>,
-    high: &[u8],
-    mut keys: u64,
-    versions: u64,
-    census: &mut Census,
-) -> Result<bool> {
+/// Counts up to `max` versions below `high`.
+fn count(iterator: &mut DBRawIterator<'_>, high: &[u8], max: u64, census: &mut Census) -> Result<Counted> {
     let mut row = Vec::new();
-    for _ in 0..versions {
-        let Some((stored, payload)) = iterator.item() else {
+    let mut counted = Counted::default();
+    for _ in 0..max {
+        let Some((stored, payload)) = iterator.item().filter(|(stored, _)| *stored < high) else {
             iterator.status()?;
-            return Ok(true);
+            counted.complete = true;
+            break;
         };
-        if stored >= high {
-            return Ok(true);
-        }
-        let (key, time) = key::split_stored(stored)?;
-        if time.is_provisional() {
-            iterator.next();
-            continue;
-        }
+        let (key, _) = key::split_stored(stored)?;
         let is_value = value::split_stored(payload)?.is_some();
         if row != key {
-            if keys == 0 {
-                return Ok(false);
-            }
-            keys -= 1;
             row.clear();
             row.extend_from_slice(key);
             census.live += u64::from(is_value);
         }
         census.versions += 1;
         census.tombstones += u64::from(!is_value);
+        counted.bytes += (stored.len() + payload.len()) as u64;
         iterator.next();
     }
-    Ok(false)
+    Ok(counted)
 }
 
 #[cfg(test)]
@@ -243,7 +240,11 @@ mod tests {
         let write = |storage: u32, time: u64, rows: std::ops::Range<u32>, value: Option<&[u8]>| {
             let mut batch = engine.batch();
             for row in rows {
-                batch.version(&[storage.to_be_bytes(), row.to_be_bytes()].concat(), Timestamp(time), value);
+                // Keys as integers have them: short ones first.
+                let number = row.to_be_bytes();
+                let zeros = number.iter().take_while(|byte| **byte == 0).count();
+                let key = [&storage.to_be_bytes()[..], &[4 - zeros as u8], &number[zeros..]].concat();
+                batch.version(&key, Timestamp(time), value);
             }
             engine.write_at(batch, Timestamp(time)).unwrap();
         };
