@@ -557,6 +557,7 @@ pub enum Expr {
         ty: TypeRef,
         location: Location,
     },
+    /// `where current of cursor`: of the table that the query changes, which is entry 0.
     CurrentOf {
         cursor: Text,
     },

@@ -67,6 +67,11 @@ impl Execution {
         Ok(Some(&self.row))
     }
 
+    /// Keys of the rows that make up the row that [`Execution::next_row`] gave last, in the order of [`Plan::positions`].
+    pub fn position(&self) -> Vec<Datum> {
+        self.plan.positions.iter().map(|position| self.frame.registers[position.key].clone()).collect()
+    }
+
     /// Runs to the end without looking at rows.
     pub fn run(&mut self, cx: &ExecContext<'_>) -> Result<()> {
         while !self.done {

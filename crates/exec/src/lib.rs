@@ -30,4 +30,4 @@ pub use execution::Execution;
 pub use node::{Node, Operator, PlanTree};
 pub use plan::{Plan, RelationUse, ResultColumn, Usage};
 pub use planner::value_dependent::value_dependent_parameters;
-pub use planner::{ExpressionSource, PlanContext, Planned, Planner, plan, result_columns};
+pub use planner::{ExpressionSource, PlanContext, Planned, Planner, plan, plan_cursor, result_columns};

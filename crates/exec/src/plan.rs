@@ -33,6 +33,8 @@ pub struct Plan {
     pub modifies: bool,
     /// Tables read or written and how, for table locks: once each, the strongest use.
     pub relations: Vec<RelationUse>,
+    /// For a cursor: where the keys of the rows are that make up a result row.
+    pub positions: Vec<Position>,
     /// The privileges that running it takes; who runs it asks for them.
     pub access: RequiredAccess,
 }
@@ -42,6 +44,14 @@ impl Plan {
     pub fn returns_rows(&self) -> bool {
         !self.columns.is_empty() || self.command == CommandType::Select
     }
+}
+
+/// A table whose rows a cursor stands on (`where current of`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position {
+    pub relation: Oid,
+    /// Register of the row's key; null where an outer join made the row up.
+    pub key: usize,
 }
 
 /// A table that the plan touches.

@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use cairn_analyze::query::Query;
 use cairn_exec::execution::Watch;
-use cairn_exec::{Execution, Plan};
+use cairn_exec::{Execution, Plan, plan::Usage};
 use cairn_types::{Datum, Error, Oid, Result, Row, Text, err};
 use pg_query::protobuf::{FetchDirection, FetchStmt, node::Node as NodeEnum};
 
 use crate::client::{Format, ResultColumn, ResultShape};
 use crate::core::Core;
-use crate::portal::{CursorOptions, Portal, Scroll, State, Stored};
-use crate::statement::{plan_query, result_columns};
+use crate::portal::{CursorOptions, Portal, Positions, Scroll, State, Stored};
+use crate::statement::{Purpose, plan_query, result_columns};
 use crate::utility::{Invocation, Outcome};
 
 pub fn declare(
@@ -62,7 +62,7 @@ pub(crate) fn open(
     // Again, if the catalog changed while we waited for the tables.
     loop {
         let catalog = core.catalog()?;
-        let plan = Arc::new(plan_query(core, &catalog, query, false)?);
+        let plan = Arc::new(plan_query(core, &catalog, query, Purpose::Cursor)?);
         core.lock_relations(&plan, &transaction)?;
         if core.catalog()?.version() == catalog.version() {
             let columns = result_columns(&catalog, &plan.columns);
@@ -86,6 +86,10 @@ pub(crate) fn open_plan(
     core.pop_snapshot();
     let mut portal =
         Portal::new(core, name, None, Arc::clone(&params), Some(ResultShape { columns, formats }));
+    portal.positions = Positions {
+        relations: plan.positions.iter().map(|position| position.relation).collect(),
+        locks: plan.relations.iter().any(|used| matches!(used.usage, Usage::Lock(_))),
+    };
     portal.state = State::Running(Box::new(Execution::start(plan, params, snapshot, Watch::Off)));
     portal.cursor = Some(options);
     core.add_portal(portal)?;
@@ -103,14 +107,19 @@ pub(crate) fn store_rows(core: &Core, portal: &mut Portal) -> Result<()> {
     core.snapshots.borrow_mut().push(execution.frame.snapshot);
     let rows = core.with_exec(|cx| {
         let mut rows: Vec<Row> = Vec::new();
+        let mut keys: Vec<Row> = Vec::new();
         while let Some(row) = execution.next_row(cx)? {
             rows.push(row.to_vec());
+            if !execution.plan().positions.is_empty() {
+                keys.push(execution.position());
+            }
         }
         execution.finish(cx)?;
-        Ok(rows)
+        Ok((rows, keys))
     });
     core.pop_snapshot();
-    let mut stored = Stored::new(rows?);
+    let (rows, keys) = rows?;
+    let mut stored = Stored { keys, ..Stored::new(rows) };
     stored.position = if ended { stored.rows.len() + 1 } else { passed };
     portal.state = State::Rows(stored);
     Ok(())
@@ -229,10 +238,55 @@ pub fn fetch_statement(invocation: &Invocation<'_>, statement: &FetchStmt) -> Re
     Ok(Outcome { tag: format!("FETCH {}", rows.len()), columns, rows })
 }
 
-/// The key of the row that a cursor stands on, for WHERE CURRENT OF.
-pub(crate) fn position(core: &Core, cursor: &str, _table: Oid) -> Result<Option<Vec<u8>>> {
-    core.portals.borrow().require(cursor, "cursor")?;
-    Err(Error::unsupported("WHERE CURRENT OF is"))
+/// The key of the row that a cursor stands on, for WHERE CURRENT OF; `None` where an outer join made the row up.
+/// Errors: 34000 without such a cursor, 24000 for one that stands on no row of the table.
+pub(crate) fn position(core: &Core, cursor: &str, table: Oid) -> Result<Option<Vec<u8>>> {
+    let portal = core.portals.borrow().require(cursor, "cursor")?;
+    let portal =
+        portal.try_borrow().map_err(|_| err!(INVALID_CURSOR_STATE, "cursor \"{cursor}\" is in use"))?;
+    if portal.cursor.is_none() {
+        return Err(err!(INVALID_CURSOR_STATE, "cursor \"{cursor}\" is not a SELECT query"));
+    }
+    if portal.held {
+        return Err(err!(INVALID_CURSOR_STATE, "cursor \"{cursor}\" is held from a previous transaction"));
+    }
+    let mut places =
+        portal.positions.relations.iter().enumerate().filter(|(_, relation)| **relation == table);
+    let (place, second) = (places.next().map(|(place, _)| place), places.next());
+    let name = || -> Result<String> {
+        Ok(core.catalog()?.relation(table).map(|relation| relation.name.to_string()).unwrap_or_default())
+    };
+    let Some(place) = place else {
+        let name = name()?;
+        return Err(if portal.positions.locks {
+            err!(
+                INVALID_CURSOR_STATE,
+                "cursor \"{cursor}\" does not have a FOR UPDATE/SHARE reference to table \"{name}\""
+            )
+        } else {
+            err!(
+                INVALID_CURSOR_STATE,
+                "cursor \"{cursor}\" is not a simply updatable scan of table \"{name}\""
+            )
+        });
+    };
+    if second.is_some() {
+        return Err(err!(
+            INVALID_CURSOR_STATE,
+            "cursor \"{cursor}\" has multiple FOR UPDATE/SHARE references to table \"{}\"",
+            name()?
+        ));
+    }
+    let keys = match &portal.state {
+        State::Running(execution) if portal.passed > 0 && !portal.ended => Some(execution.position()),
+        State::Rows(stored) => stored.position.checked_sub(1).and_then(|row| stored.keys.get(row)).cloned(),
+        State::Running(_) | State::Ready | State::Done => None,
+    };
+    match keys.as_ref().and_then(|keys| keys.get(place)) {
+        Some(Datum::Bytea(key)) => Ok(Some(key.to_vec())),
+        Some(_) => Ok(None),
+        None => Err(err!(INVALID_CURSOR_STATE, "cursor \"{cursor}\" is not positioned on a row")),
+    }
 }
 
 pub fn close_statement(core: &Rc<Core>, name: &str) -> Result<Outcome> {

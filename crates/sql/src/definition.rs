@@ -85,7 +85,12 @@ fn into_statement(mut error: Error, body: &str, statement: &str) -> Error {
 
 impl Definition<'_> {
     fn run_plan(&self, catalog: &Arc<Catalog>, query: &Query, sink: RowSink<'_>) -> Result<()> {
-        let plan: Arc<Plan> = Arc::new(crate::statement::plan_query(self.core, catalog, query, false)?);
+        let plan: Arc<Plan> = Arc::new(crate::statement::plan_query(
+            self.core,
+            catalog,
+            query,
+            crate::statement::Purpose::Statement,
+        )?);
         let transaction = self.core.transaction()?;
         transaction.advance_command();
         let mut more = true;

@@ -158,8 +158,7 @@ pub fn vacuum(invocation: &Invocation<'_>, statement: &protobuf::VacuumStmt) -> 
     });
     if is_vacuum {
         // One VACUUM at a time, and no DDL under it.
-        let mode =
-            if full { TableLockMode::AccessExclusive } else { TableLockMode::ShareUpdateExclusive };
+        let mode = if full { TableLockMode::AccessExclusive } else { TableLockMode::ShareUpdateExclusive };
         for table in &tables {
             core.lock_relation(table, mode)?;
         }

@@ -36,6 +36,7 @@ pub struct Portal {
     pub state: State,
     /// Made by DECLARE (or PL/pgSQL): FETCH and pg_cursors see it.
     pub cursor: Option<CursorOptions>,
+    pub positions: Positions,
     /// Rows that a running cursor has passed, and whether it has found its end.
     pub passed: usize,
     pub ended: bool,
@@ -44,6 +45,14 @@ pub struct Portal {
     /// Survived the commit of its transaction.
     pub held: bool,
     pub created_us: i64,
+}
+
+/// Of which tables a cursor knows the row that it stands on.
+#[derive(Default)]
+pub struct Positions {
+    pub relations: Vec<cairn_types::Oid>,
+    /// Its query locks rows.
+    pub locks: bool,
 }
 
 /// Whether a cursor may go backward.
@@ -76,6 +85,8 @@ pub enum State {
 #[derive(Default)]
 pub struct Stored {
     pub rows: Vec<Row>,
+    /// The rows' keys in the tables of [`Positions`], if those are kept.
+    pub keys: Vec<Row>,
     pub position: usize,
     /// Tag of what made them, where it is not the number of rows.
     pub tag: Option<String>,
@@ -133,6 +144,7 @@ impl Portal {
             compiled,
             prepared: None,
             params,
+            positions: Positions::default(),
             shape,
             state: State::Ready,
             cursor: None,
@@ -222,7 +234,7 @@ impl Core {
 
 impl Stored {
     pub fn new(rows: Vec<Row>) -> Self {
-        Stored { rows, position: 0, tag: None }
+        Stored { rows, ..Stored::default() }
     }
 
     /// Rows that have not been passed yet, at most so many (0: all); the position moves behind them.

@@ -126,7 +126,12 @@ impl Core {
                     Some(mut expression) => {
                         replace_test_value(&mut expression);
                         let query = utility::select_of(self, vec![expression])?;
-                        Some(Arc::new(crate::statement::plan_query(self, &self.catalog()?, &query, false)?))
+                        Some(Arc::new(crate::statement::plan_query(
+                            self,
+                            &self.catalog()?,
+                            &query,
+                            crate::statement::Purpose::Statement,
+                        )?))
                     }
                     None => None,
                 };

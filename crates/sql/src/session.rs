@@ -629,7 +629,8 @@ fn execute_plan(
                 Ok(())
             })?;
             core.settle(plan)?;
-            portal.state = State::Rows(Stored { rows, position: 0, tag: Some(tag(plan.command, count)) });
+            portal.state =
+                State::Rows(Stored { rows, tag: Some(tag(plan.command, count)), ..Stored::default() });
         } else {
             let transaction = core.ensure_transaction()?;
             let snapshot = core.push_snapshot(&transaction)?;
@@ -724,7 +725,8 @@ fn execute_utility(
             client.command_complete(&outcome.tag);
             return Ok(());
         }
-        portal.state = State::Rows(Stored { rows: outcome.rows, position: 0, tag: Some(outcome.tag) });
+        portal.state =
+            State::Rows(Stored { rows: outcome.rows, tag: Some(outcome.tag), ..Stored::default() });
     }
     match portal.state {
         State::Rows(_) => send_stored(core, portal, max_rows, client),

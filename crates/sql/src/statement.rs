@@ -38,15 +38,25 @@ pub enum Kind {
 impl Compiled {
     /// Analyzes and plans against the session's catalog.
     pub fn new(core: &Core, raw: &Arc<RawStatement>, parameters: Parameters<'_>) -> Result<Compiled> {
+        Self::for_purpose(core, raw, parameters, Purpose::Statement)
+    }
+
+    /// [`Compiled::new`] of a query that a cursor may be opened over.
+    pub fn for_purpose(
+        core: &Core,
+        raw: &Arc<RawStatement>,
+        parameters: Parameters<'_>,
+        purpose: Purpose,
+    ) -> Result<Compiled> {
         cairn_exec::stack::check()?;
         let (catalog, path) = (core.catalog()?, core.search_path()?);
         let statement = core.with_analyzer(parameters, |context| cairn_analyze::analyze(raw, context))?;
         let mut by_value = None;
         let (kind, columns) = match statement {
             Statement::Query(query) => {
-                let plan = Arc::new(plan_query(core, &catalog, &query, false)?);
+                let plan = Arc::new(plan_query(core, &catalog, &query, purpose)?);
                 if !matches!(parameters, Parameters::None) {
-                    by_value = ByValue::new(core, &catalog, &query)?;
+                    by_value = ByValue::new(core, &catalog, &query, purpose)?;
                 }
                 let columns = plan.returns_rows().then(|| result_columns(&catalog, &plan.columns));
                 (Kind::Plan(plan), columns)
@@ -96,6 +106,7 @@ impl Compiled {
 /// plans these are constants, as they would be if the client had written them into the statement.
 struct ByValue {
     query: Box<Query>,
+    purpose: Purpose,
     parameters: Vec<u32>,
     /// Plans for values that were met, the newest last.
     plans: Mutex<Vec<(Vec<Datum>, Arc<Plan>)>>,
@@ -105,13 +116,14 @@ impl ByValue {
     /// More values than these are planned anew.
     const PLANS_MAX: usize = 16;
 
-    fn new(core: &Core, catalog: &Arc<Catalog>, query: &Query) -> Result<Option<ByValue>> {
+    fn new(core: &Core, catalog: &Arc<Catalog>, query: &Query, purpose: Purpose) -> Result<Option<ByValue>> {
         let expressions = CatalogExpressions { core, catalog };
         let context =
             PlanContext { catalog, env: core, expressions: &expressions, explain: false, verbose: false };
         let parameters = cairn_exec::value_dependent_parameters(query, &context)?;
         Ok((!parameters.is_empty()).then(|| ByValue {
             query: Box::new(query.clone()),
+            purpose,
             parameters,
             plans: Mutex::default(),
         }))
@@ -123,7 +135,7 @@ impl ByValue {
         if let Some((_, plan)) = self.plans.lock().iter().find(|(kept, _)| same(kept)) {
             return Ok(Arc::clone(plan));
         }
-        let plan = Arc::new(plan_query(core, &core.catalog()?, &self.query(params), false)?);
+        let plan = Arc::new(plan_query(core, &core.catalog()?, &self.query(params), self.purpose)?);
         let mut plans = self.plans.lock();
         if plans.len() >= Self::PLANS_MAX {
             plans.remove(0);
@@ -156,7 +168,7 @@ pub fn query_for(
     Ok(if params.is_empty() {
         None
     } else {
-        ByValue::new(core, catalog, query)?.map(|by_value| by_value.query(params))
+        ByValue::new(core, catalog, query, Purpose::Statement)?.map(|by_value| by_value.query(params))
     })
 }
 
@@ -179,12 +191,22 @@ fn same_constant(a: &Datum, b: &Datum) -> bool {
 }
 
 /// Plans a query against a picture of the catalog.
-pub fn plan_query(core: &Core, catalog: &Arc<Catalog>, query: &Query, explain: bool) -> Result<Plan> {
+pub fn plan_query(core: &Core, catalog: &Arc<Catalog>, query: &Query, purpose: Purpose) -> Result<Plan> {
     let expressions = CatalogExpressions { core, catalog };
-    cairn_exec::plan(
-        query,
-        &PlanContext { catalog, env: core, expressions: &expressions, explain, verbose: false },
-    )
+    let context =
+        PlanContext { catalog, env: core, expressions: &expressions, explain: false, verbose: false };
+    match purpose {
+        Purpose::Statement => cairn_exec::plan(query, &context),
+        Purpose::Cursor => cairn_exec::plan_cursor(query, &context),
+    }
+}
+
+/// What a plan is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    Statement,
+    /// Where it stands may be asked (`where current of`).
+    Cursor,
 }
 
 /// A plan's columns as the protocol describes them.

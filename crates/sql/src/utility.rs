@@ -302,7 +302,12 @@ pub(crate) fn evaluate(core: &Core, expressions: Vec<Expr>, params: Arc<[Datum]>
     }
     core.start_implicit();
     let query = select_of(core, expressions)?;
-    let plan = Arc::new(crate::statement::plan_query(core, &core.catalog()?, &query, false)?);
+    let plan = Arc::new(crate::statement::plan_query(
+        core,
+        &core.catalog()?,
+        &query,
+        crate::statement::Purpose::Statement,
+    )?);
     let mut values = Vec::new();
     core.run_plan(&plan, params, &mut |row| {
         values = row.to_vec();

@@ -87,7 +87,13 @@ fn key_changed(
         IndexKeyColumn::Expression(_) => None,
     };
     let mut columns: Vec<usize> = Vec::new();
-    for index in place.layout.relation.indexes.iter().filter(|index| index.unique && !index.primary && !index.deferrable) {
+    for index in place
+        .layout
+        .relation
+        .indexes
+        .iter()
+        .filter(|index| index.unique && !index.primary && !index.deferrable)
+    {
         if index.predicate.is_none() && index.keys.iter().all(|key| attribute(key).is_some()) {
             columns.extend(index.keys.iter().filter_map(attribute));
         }

@@ -59,6 +59,7 @@ static EMPTY: LazyLock<Arc<Plan>> = LazyLock::new(|| {
         ctes: Vec::new(),
         modifies: true,
         relations: Vec::new(),
+        positions: Vec::new(),
         access: RequiredAccess::default(),
     })
 });

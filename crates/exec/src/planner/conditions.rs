@@ -63,12 +63,11 @@ pub fn conjuncts(expr: Expr, out: &mut Vec<Expr>) {
 /// The entries of the expression's own level that it looks at, through subqueries too.
 pub fn rels(expr: &Expr) -> RelSet {
     let mut set = RelSet::EMPTY;
-    walk::deep(expr, 0, &mut |expr, level| {
-        if let Expr::Var(var) = expr
-            && var.levels_up == level
-        {
-            set = set.union(RelSet::of(var.varno));
-        }
+    walk::deep(expr, 0, &mut |expr, level| match expr {
+        Expr::Var(var) if var.levels_up == level => set = set.union(RelSet::of(var.varno)),
+        // It is about the table that is changed, which is the first of a query's entries.
+        Expr::CurrentOf { .. } if level == 0 => set = set.union(RelSet::of(0)),
+        _ => {}
     });
     set
 }

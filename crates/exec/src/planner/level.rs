@@ -3,12 +3,13 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use cairn_analyze::query::{Expr, Query, RangeTableKind, RowMark, SubLink, system_columns};
+use cairn_analyze::query::{Distinct, Expr, Query, RangeTableKind, RowMark, SubLink, system_columns};
 use cairn_catalog::Relation;
 use cairn_types::{Oid, RecordField, Result, Text, types};
 
 use super::Planner;
 use super::prepare::{FromItem, FromTree};
+use crate::plan::Position;
 use cairn_analyze::walk;
 
 /// A range table entry's place in the registers.
@@ -153,10 +154,42 @@ impl Planner<'_> {
             self.use_all_columns(target);
             self.need_key(target);
         }
+        if self.is_cursor && self.levels.len() == 1 {
+            self.note_positions(&query);
+        }
         if let Some(update) = query.on_conflict.as_ref().and_then(|clause| clause.update.as_ref()) {
             self.use_all_columns(update.excluded);
         }
         Ok(query)
+    }
+
+    /// Keeps the row keys of a cursor's tables: of those that it locks, or of its only one if the rows come as they are stored.
+    fn note_positions(&mut self, query: &Query) {
+        let is_plain = !query.has_aggregates
+            && query.group.is_empty()
+            && query.grouping_sets.is_empty()
+            && query.having.is_none()
+            && !query.has_window_functions
+            && !query.has_target_srfs
+            && matches!(query.distinct, Distinct::None)
+            && query.set_operation.is_none();
+        if !is_plain {
+            return;
+        }
+        let rels = &self.level().rels;
+        let candidates: Vec<usize> = if query.row_marks.is_empty() {
+            let scanned: Vec<usize> = (0..rels.len()).filter(|range| rels[*range].scanned).collect();
+            if scanned.len() == 1 && query.sort.is_empty() { scanned } else { Vec::new() }
+        } else {
+            query.row_marks.iter().map(|mark| mark.range).collect()
+        };
+        for range in candidates {
+            let table = self.rel(range).relation.as_ref().filter(|table| table.storage != 0);
+            if let Some(relation) = table.map(|table| table.oid) {
+                let key = self.need_key(range);
+                self.positions.push(Position { relation, key });
+            }
+        }
     }
 
     /// The alias, with a number where the plan has it already.

@@ -75,7 +75,16 @@ pub trait ExpressionSource {
 /// Makes a plan. Errors are those of constant folding (a division by zero in a constant that is surely evaluated is left to
 /// the execution), 0A000 for what cannot be planned, 54001.
 pub fn plan(query: &Query, cx: &PlanContext<'_>) -> Result<Plan> {
-    let mut planner = Planner::new(*cx);
+    plan_with(query, Planner::new(*cx))
+}
+
+/// [`plan`] for a cursor, whose current row WHERE CURRENT OF may name.
+pub fn plan_cursor(query: &Query, cx: &PlanContext<'_>) -> Result<Plan> {
+    plan_with(query, Planner { is_cursor: true, ..Planner::new(*cx) })
+}
+
+fn plan_with(query: &Query, mut planner: Planner<'_>) -> Result<Plan> {
+    let cx = planner.cx;
     planner.qualify = cx.explain && entries(query) > 1;
     let columns = result_columns(query);
     let planned = planner.plan_query(query)?;
@@ -90,6 +99,7 @@ pub fn plan(query: &Query, cx: &PlanContext<'_>) -> Result<Plan> {
         ctes: planner.ctes,
         modifies: planner.modifies,
         relations: planner.relations,
+        positions: planner.positions,
         access: cairn_analyze::privileges::required_access(query, cx.catalog),
     })
 }
@@ -142,6 +152,9 @@ pub struct Planner<'a> {
     pub(crate) qualify: bool,
     /// Number of WITH RECURSIVE queries.
     pub(crate) working_tables: usize,
+    /// For a cursor: where it stands can be asked.
+    pub(crate) is_cursor: bool,
+    pub(crate) positions: Vec<crate::plan::Position>,
 }
 
 impl<'a> Planner<'a> {
@@ -160,6 +173,8 @@ impl<'a> Planner<'a> {
             working_tables: 0,
             qualify: false,
             used_aliases: Default::default(),
+            is_cursor: false,
+            positions: Vec::new(),
         }
     }
 

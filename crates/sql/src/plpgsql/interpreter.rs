@@ -238,6 +238,8 @@ impl Frame<'_> {
                 Some(fields) => Ok(null_record(ty.oid, fields)),
                 None => Ok(Datum::Null),
             },
+            // A cursor's portal is called as its variable, unless something else is assigned.
+            Some(VariableKind::Cursor(_)) => Ok(Datum::text(self.name(slot))),
             _ => Ok(Datum::Null),
         }
     }
@@ -696,7 +698,9 @@ impl Frame<'_> {
         loop {
             let (prepared, values) = self.prepare_unlocked(fragment, kind)?;
             let locked = self.spi.lock(&prepared.prepared).map_err(|error| match kind {
-                FragmentKind::Statement => sql_statement_context(error, &fragment.text),
+                FragmentKind::Statement | FragmentKind::Cursor => {
+                    sql_statement_context(error, &fragment.text)
+                }
                 FragmentKind::Expression => error,
             })?;
             if locked {
@@ -764,7 +768,7 @@ impl Frame<'_> {
     }
 
     fn start_dynamic(&mut self, text: &Fragment, using: &[Fragment]) -> Result<Box<dyn RowSource>> {
-        let (prepared, params, text) = self.prepare_dynamic(text, using)?;
+        let (prepared, params, text) = self.prepare_dynamic(text, using, FragmentKind::Statement)?;
         self.spi.start(&prepared, params).map_err(|error| sql_statement_context(error, &text))
     }
 
@@ -772,6 +776,7 @@ impl Frame<'_> {
         &mut self,
         text: &Fragment,
         using: &[Fragment],
+        kind: FragmentKind,
     ) -> Result<(Arc<dyn Prepared>, Arc<[Datum]>, Text)> {
         let Some(text) = self.text_value(text)? else {
             bail!(NULL_VALUE_NOT_ALLOWED, "query string argument of EXECUTE is null")
@@ -784,8 +789,10 @@ impl Frame<'_> {
             types.push(if ty.oid == types::UNKNOWN { plain(types::TEXT) } else { ty });
         }
         loop {
-            let prepared =
-                self.spi.prepare_dynamic(&text, &types).map_err(|error| internal_query(error, &text))?;
+            let prepared = self
+                .spi
+                .prepare_dynamic(&text, kind, &types)
+                .map_err(|error| internal_query(error, &text))?;
             if self.spi.lock(&prepared).map_err(|error| sql_statement_context(error, &text))? {
                 return Ok((prepared, values.into(), text));
             }
@@ -1191,15 +1198,15 @@ impl Frame<'_> {
                 self.bind_cursor_args(cursor, &slots, args.as_ref())?;
                 let query = query
                     .ok_or_else(|| err!(SYNTAX_ERROR, "cursor \"{}\" has no query", self.name(cursor)))?;
-                let (prepared, values) = self.prepare(&query, FragmentKind::Statement)?;
+                let (prepared, values) = self.prepare(&query, FragmentKind::Cursor)?;
                 self.spi.open_cursor(given.as_deref(), scroll, &prepared.prepared, values.into())?
             }
             OpenSource::Rows(Rows::Static(query)) => {
-                let (prepared, values) = self.prepare(query, FragmentKind::Statement)?;
+                let (prepared, values) = self.prepare(query, FragmentKind::Cursor)?;
                 self.spi.open_cursor(given.as_deref(), scroll, &prepared.prepared, values.into())?
             }
             OpenSource::Rows(Rows::Dynamic { text, using }) => {
-                let (prepared, params, _) = self.prepare_dynamic(text, using)?;
+                let (prepared, params, _) = self.prepare_dynamic(text, using, FragmentKind::Cursor)?;
                 self.spi.open_cursor(given.as_deref(), scroll, &prepared, params)?
             }
         };

@@ -15,7 +15,7 @@ use super::spi::{Column, CursorMove, FragmentKind, Prepared, RowSource, Spi, Sub
 use crate::core::Core;
 use crate::cursors::{self, Motion};
 use crate::portal::{CursorOptions, Scroll};
-use crate::statement::{Compiled, Kind};
+use crate::statement::{Compiled, Kind, Purpose};
 use crate::utility::{self, Invocation};
 
 /// A fragment with its plan.
@@ -39,15 +39,27 @@ impl Prepared for Fragment {
     }
 }
 
+fn purpose_of(kind: FragmentKind) -> Purpose {
+    match kind {
+        FragmentKind::Cursor => Purpose::Cursor,
+        FragmentKind::Statement | FragmentKind::Expression => Purpose::Statement,
+    }
+}
+
 /// The fragment behind the interface.
 fn fragment(prepared: &Arc<dyn Prepared>) -> Result<&Fragment> {
     prepared.as_any().downcast_ref().ok_or_else(|| Error::internal("a statement of another session"))
 }
 
 impl Core {
-    fn fragment(&self, raw: RawStatement, parameters: Parameters<'_>) -> Result<Arc<dyn Prepared>> {
+    fn fragment(
+        &self,
+        raw: RawStatement,
+        parameters: Parameters<'_>,
+        purpose: Purpose,
+    ) -> Result<Arc<dyn Prepared>> {
         let catalog_version = self.catalog()?.version();
-        let compiled = Arc::new(Compiled::new(self, &Arc::new(raw), parameters)?);
+        let compiled = Arc::new(Compiled::for_purpose(self, &Arc::new(raw), parameters, purpose)?);
         let columns = match &compiled.columns {
             Some(columns) => {
                 columns.iter().map(|column| Column { name: column.name.clone(), ty: column.ty }).collect()
@@ -185,7 +197,7 @@ impl Spi for Core {
         variables: &dyn ParamResolver,
     ) -> Result<Arc<dyn Prepared>> {
         let raw = match kind {
-            FragmentKind::Statement => self.one_statement(text)?,
+            FragmentKind::Statement | FragmentKind::Cursor => self.one_statement(text)?,
             FragmentKind::Expression => {
                 let select = cairn_analyze::parse::parse_plpgsql_expression(text)?;
                 RawStatement {
@@ -197,12 +209,17 @@ impl Spi for Core {
                 }
             }
         };
-        self.fragment(raw, Parameters::Resolver(variables))
+        self.fragment(raw, Parameters::Resolver(variables), purpose_of(kind))
     }
 
-    fn prepare_dynamic(&self, text: &str, types: &[TypeRef]) -> Result<Arc<dyn Prepared>> {
+    fn prepare_dynamic(
+        &self,
+        text: &str,
+        kind: FragmentKind,
+        types: &[TypeRef],
+    ) -> Result<Arc<dyn Prepared>> {
         let raw = self.one_statement(text)?;
-        self.fragment(raw, Parameters::Fixed(types))
+        self.fragment(raw, Parameters::Fixed(types), purpose_of(kind))
     }
 
     fn lock(&self, prepared: &Arc<dyn Prepared>) -> Result<bool> {

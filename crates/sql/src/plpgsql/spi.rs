@@ -13,6 +13,8 @@ pub enum FragmentKind {
     Expression,
     /// A whole statement.
     Statement,
+    /// A query that a cursor is opened over.
+    Cursor,
 }
 
 /// A column of what a statement returns.
@@ -53,7 +55,8 @@ pub trait Spi {
         variables: &dyn ParamResolver,
     ) -> Result<Arc<dyn Prepared>>;
     /// Parses text that holds one statement with parameters of these types (EXECUTE ... USING).
-    fn prepare_dynamic(&self, text: &str, types: &[TypeRef]) -> Result<Arc<dyn Prepared>>;
+    fn prepare_dynamic(&self, text: &str, kind: FragmentKind, types: &[TypeRef])
+    -> Result<Arc<dyn Prepared>>;
     /// Locks the tables of a statement, which comes before it is started. False: somebody changed the catalog before
     /// the locks were granted, so prepare it again.
     fn lock(&self, prepared: &Arc<dyn Prepared>) -> Result<bool>;

@@ -18,9 +18,9 @@ pub(super) fn call(system: &System<'_>, a: &Arguments<'_>) -> Result<Option<Datu
             let rows = sessions.iter().filter(|session| pid.is_none_or(|pid| pid == session.pid));
             let (roles, own) = (host.roles(), host.current_user_oid());
             let all = roles.has_privileges_of(own, crate::rights::READ_ALL_STATS);
-            system.rows(rows.map(|session| {
-                activity_row(session, all || roles.has_privileges_of(own, session.user))
-            }))
+            system.rows(
+                rows.map(|session| activity_row(session, all || roles.has_privileges_of(own, session.user))),
+            )
         }
         // A session's number among the backends is its pid.
         "pg_stat_get_backend_idset" => {
@@ -282,7 +282,8 @@ fn lock_rows(locks: &[LockInfo], database: Oid, relations: &super::ByOid<Oid>) -
             if place == 0 {
                 let mut row = lock_row(lock.pid, lock.transaction, "ShareLock", lock.waiting_since);
                 row[LOCKTYPE] = Datum::text("transactionid");
-                row[TRANSACTIONID] = holders.get(key).map_or(Datum::Null, |number| Datum::Oid(*number as u32));
+                row[TRANSACTIONID] =
+                    holders.get(key).map_or(Datum::Null, |number| Datum::Oid(*number as u32));
                 rows.push(row);
             }
         }
@@ -396,7 +397,8 @@ impl System<'_> {
             left_ms -= 5;
         }
         if timeout_ms > 0 {
-            let message = format!("backend with PID {pid} did not terminate within {timeout_ms} milliseconds");
+            let message =
+                format!("backend with PID {pid} did not terminate within {timeout_ms} milliseconds");
             self.env.notice(cairn_types::Error::warning(cairn_types::sqlstate::WARNING, message));
         }
         Ok(timeout_ms == 0)

@@ -138,7 +138,8 @@ impl System<'_> {
         if self.hold(oid)? {
             // Somebody may have altered it meanwhile.
             let catalog = self.host.catalog()?;
-            return System { catalog, path: std::sync::Arc::clone(&self.path), ..*self }.next_value_locked(oid);
+            return System { catalog, path: std::sync::Arc::clone(&self.path), ..*self }
+                .next_value_locked(oid);
         }
         self.next_value_locked(oid)
     }

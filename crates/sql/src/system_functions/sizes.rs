@@ -105,7 +105,8 @@ impl System<'_> {
     }
 
     fn indexes_size(&self, relation: &Relation) -> Result<u64> {
-        let secondary = relation.indexes.iter().filter(|index: &&std::sync::Arc<Index>| !relation.is_ordered_by(index));
+        let secondary =
+            relation.indexes.iter().filter(|index: &&std::sync::Arc<Index>| !relation.is_ordered_by(index));
         secondary.map(|index| self.storage_size(index.storage)).sum()
     }
 

@@ -1,0 +1,90 @@
+-- UPDATE and DELETE of the row that a cursor stands on.
+create table t (id int primary key, v int, w text);
+insert into t select i, i * 10, 'w' || i from generate_series(1, 6) i;
+create table u (id int primary key, t int);
+insert into u values (1, 1), (2, 2), (3, null);
+begin;
+declare c cursor for select * from t;
+update t set v = 0 where current of c;
+fetch 1 from c;
+rollback;
+begin;
+declare c cursor for select * from t;
+fetch 2 from c;
+update t set v = v + 1 where current of c returning *;
+update t set v = v + 1 where current of c returning *;
+fetch 1 from c;
+delete from t where current of c returning *;
+update t set v = 0 where current of c returning *;
+fetch 10 from c;
+savepoint s;
+update t set v = 0 where current of c;
+rollback to s;
+update u set t = 1 where current of c;
+rollback to s;
+update t set v = 0 where current of nothing;
+rollback to s;
+commit;
+select * from t order by id;
+begin;
+declare c scroll cursor for select id, w from t where id > 1 for update;
+fetch 3 from c;
+fetch backward 1 from c;
+update t set w = 'back' where current of c returning *;
+fetch first from c;
+update t set w = 'first' where current of c returning *;
+move 0 in c;
+commit;
+begin;
+declare joined cursor for select * from t join u on t.id = u.t for update of t;
+fetch 1 from joined;
+update t set w = 'joined' where current of joined returning id, w;
+savepoint s;
+update u set t = 5 where current of joined;
+rollback to s;
+declare plain cursor for select * from t join u on t.id = u.t;
+fetch 1 from plain;
+update t set w = 'x' where current of plain;
+rollback to s;
+declare counted cursor for select count(*) from t;
+fetch 1 from counted;
+update t set w = 'x' where current of counted;
+rollback to s;
+declare outer_join cursor for select * from u left join t on t.id = u.t order by u.id for update of u;
+fetch 3 from outer_join;
+update u set t = 6 where current of outer_join returning *;
+commit;
+declare held cursor with hold for select * from t;
+begin;
+move 1 in held;
+update t set v = 1 where current of held;
+rollback;
+close held;
+do $$
+declare
+  c cursor for select * from t where id > 1 for update;
+  d refcursor := 'd';
+  r record;
+begin
+  open c;
+  loop
+    fetch c into r;
+    exit when not found;
+    if r.id % 2 = 0 then
+      update t set v = -r.v where current of c;
+    else
+      delete from t where current of c;
+    end if;
+  end loop;
+  close c;
+  open d for select id from t;
+  fetch d into r;
+  update t set w = 'by d' where current of d;
+  close d;
+  for r in c loop
+    update t set w = w || '!' where current of c;
+  end loop;
+end $$;
+select * from t order by id;
+select * from u order by id;
+select * from t where current of c;
