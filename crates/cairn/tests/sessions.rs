@@ -297,7 +297,9 @@ fn an_idle_session_is_told_and_databases_do_not_hear_each_other() {
 fn what_sessions_wait_for_can_be_seen() {
     let server = server();
     let (mut first, mut observer) = (connect(&server), connect(&server));
-    first.batch_execute("create table t (a int primary key, b int); insert into t values (1, 1)").expect("runs");
+    first
+        .batch_execute("create table t (a int primary key, b int); insert into t values (1, 1)")
+        .expect("runs");
     first.batch_execute("begin; update t set b = 2").expect("runs");
     let waiting: Vec<_> = (0..2)
         .map(|_| {
@@ -314,7 +316,8 @@ fn what_sessions_wait_for_can_be_seen() {
             &[],
         )
         .expect("runs");
-    let events: Vec<(&str, &str, bool)> = events.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect();
+    let events: Vec<(&str, &str, bool)> =
+        events.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect();
     assert_eq!(events, [("Lock", "transactionid", true), ("Lock", "tuple", true)]);
     let locks = observer
         .query("select locktype, mode from pg_locks where not granted order by 1 desc", &[])
@@ -348,7 +351,7 @@ fn idle_sessions_are_ended() {
     }
     let mut victim = connect(&server);
     let pid: i32 = victim.query_one("select pg_backend_pid()", &[]).expect("runs").get(0);
-    let ended = connect(&server).query_one("select pg_terminate_backend($1, 5000)", &[&pid, ]);
+    let ended = connect(&server).query_one("select pg_terminate_backend($1, 5000)", &[&pid]);
     assert!(ended.expect("runs").get::<_, bool>(0));
     assert!(victim.batch_execute("select 1").is_err());
 }

@@ -97,6 +97,8 @@ pub fn create(cx: &mut DdlContext<'_>, statement: &protobuf::IndexStmt, orders: 
         }
     }
     check_method(cx, &statement.access_method, &mut spec)?;
+    // Each method has parameters of its own: the method first.
+    spec.options = reloptions::index_options(&statement.options)?;
     reloptions::check_tablespace(&statement.table_space)?;
     if !spec.name.is_empty()
         && !super::relation::check_name_is_free(cx, table.namespace, &spec.name, statement.if_not_exists)?
@@ -132,7 +134,7 @@ fn read(statement: &protobuf::IndexStmt) -> Result<IndexSpec> {
         primary: statement.primary,
         nulls_not_distinct: statement.nulls_not_distinct,
         predicate: statement.where_clause.clone(),
-        options: reloptions::index_options(&statement.options)?,
+        options: Vec::new(),
         constraint: None,
         location: -1,
     })

@@ -30,23 +30,27 @@ pub(super) fn call(system: &System<'_>, a: &Arguments<'_>) -> Result<Option<Datu
         "pg_stat_get_backend_dbid" => system.of_session(a, |session| Datum::Oid(session.database))?,
         "pg_stat_get_backend_userid" => system.of_session(a, |session| Datum::Oid(session.user))?,
         "pg_stat_get_backend_activity" => {
-            system.of_session(a, |session| Datum::Text(session.query.clone()))?
+            if system.may_watch(a.int4(0)?) {
+                system.of_session(a, |session| Datum::Text(session.query.clone()))?
+            } else {
+                Datum::text("<insufficient privilege>")
+            }
         }
         "pg_stat_get_backend_activity_start" => {
-            system.of_session(a, |session| Datum::TimestampTz(session.query_start))?
+            system.of_watched(a, |session| Datum::TimestampTz(session.query_start))?
         }
         "pg_stat_get_backend_start" => {
-            system.of_session(a, |session| Datum::TimestampTz(session.backend_start))?
+            system.of_watched(a, |session| Datum::TimestampTz(session.backend_start))?
         }
         "pg_stat_get_backend_xact_start" => system
-            .of_session(a, |session| session.transaction_start.map_or(Datum::Null, Datum::TimestampTz))?,
-        "pg_stat_get_backend_client_addr" => system.of_session(a, address)?,
-        "pg_stat_get_backend_client_port" => system.of_session(a, port)?,
+            .of_watched(a, |session| session.transaction_start.map_or(Datum::Null, Datum::TimestampTz))?,
+        "pg_stat_get_backend_client_addr" => system.of_watched(a, address)?,
+        "pg_stat_get_backend_client_port" => system.of_watched(a, port)?,
         "pg_stat_get_backend_wait_event" => {
-            system.of_session(a, |session| optional_text(session.wait.map(|(_, event)| event)))?
+            system.of_watched(a, |session| optional_text(session.wait.map(|(_, event)| event)))?
         }
         "pg_stat_get_backend_wait_event_type" => {
-            system.of_session(a, |session| optional_text(session.wait.map(|(kind, _)| kind)))?
+            system.of_watched(a, |session| optional_text(session.wait.map(|(kind, _)| kind)))?
         }
         "inet_client_addr" => system.own(address),
         "inet_client_port" => system.own(port),
@@ -363,6 +367,23 @@ impl System<'_> {
     fn of_session(&self, a: &Arguments<'_>, fact: impl FnOnce(&SessionInfo) -> Datum) -> Result<Datum> {
         let pid = a.int4(0)?;
         Ok(self.host.sessions().iter().find(|session| session.pid == pid).map_or(Datum::Null, fact))
+    }
+
+    /// [`System::of_session`]; null where what the session does is not the role's business.
+    fn of_watched(&self, a: &Arguments<'_>, fact: impl FnOnce(&SessionInfo) -> Datum) -> Result<Datum> {
+        if self.may_watch(a.int4(0)?) { self.of_session(a, fact) } else { Ok(Datum::Null) }
+    }
+
+    /// Whether the current role may see what a session does.
+    fn may_watch(&self, pid: i32) -> bool {
+        let (roles, own) = (self.host.roles(), self.host.current_user_oid());
+        roles.has_privileges_of(own, crate::rights::READ_ALL_STATS)
+            || self
+                .host
+                .sessions()
+                .iter()
+                .find(|session| session.pid == pid)
+                .is_none_or(|session| roles.has_privileges_of(own, session.user))
     }
 
     fn own(&self, fact: impl FnOnce(&SessionInfo) -> Datum) -> Datum {
