@@ -77,7 +77,7 @@ impl Spill {
 
     /// The lock that the record of the key stands for.
     pub(crate) fn mode(&self, engine: &Engine, key: &[u8]) -> Result<Option<RowLockMode>> {
-        self.look(engine, key, |record| mode_of(record))
+        self.look(engine, key, mode_of)
     }
 
     fn look<T>(

@@ -95,6 +95,8 @@ pub(crate) struct Core {
     pub(crate) state: Mutex<State>,
     /// Whether `state` has anything that reads must look at; spares most of them the lock.
     touched: AtomicBool,
+    /// Whether any writes are in the store.
+    spilled: AtomicBool,
     /// Serializable only: what was read.
     reads: Option<Mutex<ReadSet>>,
     stats: Mutex<ReadStats>,
@@ -211,6 +213,7 @@ impl Txn {
                 database,
                 state: Mutex::default(),
                 touched: AtomicBool::new(false),
+                spilled: AtomicBool::new(false),
                 reads: (options.isolation == Isolation::Serializable && !read_only).then(Mutex::default),
                 stats: Mutex::default(),
                 past,
@@ -292,12 +295,13 @@ impl Txn {
             return Ok(());
         }
         let State { writes, spill, .. } = state;
+        self.core.spilled.store(true, Ordering::Release);
         spill::write_out(&self.core.database, &self.owner, writes, spill)
     }
 
     /// The lock that the transaction's own record of a key stands for.
     fn spilled_mode(&self, key: &[u8]) -> Result<Option<RowLockMode>> {
-        if !self.core.touched() {
+        if !self.core.spilled.load(Ordering::Acquire) {
             return Ok(None);
         }
         match &self.core.state.lock().spill {

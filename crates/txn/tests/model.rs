@@ -136,7 +136,6 @@ fn write(own: &mut Own, key: Key, command: u32, value: Value) {
 }
 
 struct World {
-    directory: tempfile::TempDir,
     database: Option<Database>,
     /// What was committed, after each commit.
     states: Vec<Rows>,
@@ -144,6 +143,8 @@ struct World {
     turn: u8,
     /// Bytes that the transaction in each place keeps in memory.
     memory: [usize; 3],
+    /// Last, for it goes last: threads of the database still write into it.
+    directory: tempfile::TempDir,
 }
 
 impl World {

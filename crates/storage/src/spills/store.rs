@@ -63,7 +63,7 @@ impl Engine {
                 committed.push((time, *number, undone));
             }
         }
-        committed.sort_unstable_by(|a, b| b.0.cmp(&a.0));
+        committed.sort_unstable_by_key(|(time, ..)| std::cmp::Reverse(*time));
         payload.clear();
         for (time, number, undone) in committed {
             if let Some(bytes) = self.provisional_record(number, key)? {
