@@ -66,6 +66,8 @@ pub struct Core {
     pub(crate) snapshots: RefCell<Vec<Snapshot>>,
     /// How many functions run around a procedure that would commit; see `atomic_depth_allows_commit`.
     pub(crate) atomic_depth: Cell<u32>,
+    /// Where the innermost SQL function is, for the CONTEXT of its errors.
+    pub(crate) sql_function_at: Cell<crate::routines::FunctionStage>,
     /// ON COMMIT actions of temporary tables.
     pub(crate) on_commit: RefCell<Vec<(Oid, OnCommit)>>,
     transaction_time_us: Cell<i64>,
@@ -191,6 +193,7 @@ impl Core {
             constraints: TransactionConstraints::new(),
             snapshots: RefCell::default(),
             atomic_depth: Cell::new(0),
+            sql_function_at: Cell::default(),
             on_commit: RefCell::default(),
             transaction_time_us: Cell::new(clock::now_us()),
             statement_time_us: Cell::new(clock::now_us()),

@@ -45,6 +45,44 @@ struct SqlFunction {
     arguments: Arguments,
 }
 
+/// How far a call of a SQL function has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum FunctionStage {
+    /// Its statements are being analyzed.
+    #[default]
+    Startup,
+    /// From 1.
+    Statement(usize),
+    /// PostgreSQL would have put its expression in the place of the call, and knows nothing of the function any more.
+    Inlined,
+}
+
+impl SqlFunction {
+    /// Whether it is a lone expression over its arguments.
+    fn is_expression(&self) -> bool {
+        let proc = &self.proc;
+        let [statement] = self.statements.as_slice() else { return false };
+        let pg_query::protobuf::node::Node::SelectStmt(select) = &*statement.raw.node else { return false };
+        !proc.returns_set
+            && !proc.security_definer
+            && proc.config.is_empty()
+            && proc.return_type != types::RECORD
+            && proc.return_type != types::VOID
+            && select.target_list.len() == 1
+            && select.from_clause.is_empty()
+            && select.where_clause.is_none()
+            && select.group_clause.is_empty()
+            && select.having_clause.is_none()
+            && select.sort_clause.is_empty()
+            && select.distinct_clause.is_empty()
+            && select.limit_count.is_none()
+            && select.limit_offset.is_none()
+            && select.with_clause.is_none()
+            && select.values_lists.is_empty()
+            && select.larg.is_none()
+    }
+}
+
 struct SqlStatement {
     raw: Arc<cairn_analyze::RawStatement>,
     compiled: RefCell<Option<Rc<Compiled>>>,
@@ -223,6 +261,10 @@ impl Core {
             };
             let compiled = compile().map_err(located)?;
             let compiled = self.prepare_to_run(compiled, &mut compile).map_err(located)?;
+            self.sql_function_at.set(match function.is_expression() {
+                true => FunctionStage::Inlined,
+                false => FunctionStage::Statement(index + 1),
+            });
             match &compiled.kind {
                 Kind::Plan(_) => {
                     let plan = &compiled.plan_for(self, &params).map_err(located)?;
@@ -355,6 +397,7 @@ impl Core {
     /// Runs inside the function's own settings and rights; what they changed is taken back.
     fn inside_function<R>(&self, proc: &Proc, work: impl FnOnce() -> Result<R>) -> Result<R> {
         self.atomic_depth.set(self.atomic_depth.get() + 1);
+        let stage_outside = self.sql_function_at.replace(FunctionStage::Startup);
         let user = proc.security_definer.then(|| self.user());
         let mark = (!proc.config.is_empty()).then(|| self.with_settings(|settings| settings.mark()));
         let result = (|| {
@@ -378,10 +421,15 @@ impl Core {
             self.set_user(user);
         }
         self.atomic_depth.set(self.atomic_depth.get() - 1);
-        result.map_err(|error| match proc.language {
+        let stage = self.sql_function_at.replace(stage_outside);
+        result.map_err(|error| match (proc.language, stage) {
             // Endless recursion has thousands of these, all alike.
-            languages::SQL if error.report().context.len() < CONTEXT_LINES_MAX => {
-                error.context(format!("SQL function \"{}\"", proc.name))
+            _ if error.report().context.len() >= CONTEXT_LINES_MAX => error,
+            (languages::SQL, FunctionStage::Startup) => {
+                error.context(format!("SQL function \"{}\" during startup", proc.name))
+            }
+            (languages::SQL, FunctionStage::Statement(number)) => {
+                error.context(format!("SQL function \"{}\" statement {number}", proc.name))
             }
             _ => error,
         })

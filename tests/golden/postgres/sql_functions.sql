@@ -23,3 +23,14 @@ call nope(1); call add(1, 2); select change(1, 'x');
 drop function add(int, int); select add(1, 2); drop function add; drop function nope();
 drop function if exists nope(); drop procedure change;
 \df pairs
+-- CONTEXT of errors inside.
+create function second(int) returns int language sql as 'select 1; select 1 / $1';
+select second(0);
+create function several(int) returns setof int language sql as 'select 1 / (2 - i) from generate_series($1, 3) i';
+select * from several(1);
+create function inlined(int) returns int language sql as 'select 1 / $1';
+select inlined(i) from generate_series(0, 1) i;
+create function caller() returns int language plpgsql as 'begin return second(0); end';
+select caller();
+create function nested() returns int language sql as 'select 1; select 2; select second(0) from generate_series(1, 1)';
+select nested();
