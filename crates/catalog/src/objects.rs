@@ -612,11 +612,8 @@ fn build_relations(
                 }
             }
             object.indexes.sort_by_key(|index| index.oid);
-            object.primary_key = object
-                .indexes
-                .iter()
-                .find(|index| index.primary && index.storage == object.storage)
-                .cloned();
+            object.primary_key =
+                object.indexes.iter().find(|index| index.primary && index.storage == object.storage).cloned();
         }
         let object = Arc::new(object);
         objects

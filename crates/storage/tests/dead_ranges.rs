@@ -282,7 +282,8 @@ fn leave_marks(directory: &std::path::Path, rows: &[u32], times: &[u64]) {
 #[test]
 fn marks_where_nobody_looks_any_more() {
     let directory = tempfile::tempdir().unwrap();
-    let mut store = Store { engine: open_at(directory.path()), now: 1000, _directory: tempfile::tempdir().unwrap() };
+    let mut store =
+        Store { engine: open_at(directory.path()), now: 1000, _directory: tempfile::tempdir().unwrap() };
     store.write(0..10_000, Some(b"x"));
     let now = store.now;
     store.engine.flush().unwrap();

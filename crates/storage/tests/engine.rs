@@ -38,7 +38,8 @@ fn newer_format_is_refused_by_name() {
     drop(open(directory.path(), &Clock::system()).unwrap());
     {
         let rocks = rocksdb::Options::default();
-        let mut db = rocksdb::DB::open_cf(&rocks, directory.path(), ["default", "meta", "provisional"]).unwrap();
+        let mut db =
+            rocksdb::DB::open_cf(&rocks, directory.path(), ["default", "meta", "provisional"]).unwrap();
         let family = db.cf_handle("meta").unwrap();
         db.put_cf(family, [1], (meta::FORMAT + 1).to_be_bytes()).unwrap();
         db.create_cf("something of the future", &rocks).unwrap();

@@ -147,7 +147,8 @@ pub(crate) fn write_out(
         let mut records: Vec<(Arc<[u8]>, Vec<u8>, bool)> = Vec::new();
         let mut bytes = 0;
         for (key, versions) in writes.all() {
-            let older = if spill.may_have(key) { engine.provisional_record(spill.number, key)? } else { None };
+            let older =
+                if spill.may_have(key) { engine.provisional_record(spill.number, key)? } else { None };
             let older = older.as_deref().map(Record::decode).transpose()?;
             let held = modes.get(key).copied().max(older.as_ref().map(mode_of));
             let mut record = Vec::new();

@@ -5,8 +5,8 @@
 //!
 //! What is shared with cursors lives in [`Core`]; dropping the [`Txn`] rolls back, whatever cursors remain.
 
-use std::sync::Arc;
 use std::cell::Cell;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
@@ -354,8 +354,7 @@ impl Txn {
             return Ok(OwnOrTime::Own(value.clone()));
         }
         if let Some(spill) = &state.spill
-            && let Some(value) =
-                spill.visible(&self.core.database.pipeline.engine, key, snapshot.command)?
+            && let Some(value) = spill.visible(&self.core.database.pipeline.engine, key, snapshot.command)?
         {
             return Ok(OwnOrTime::Own(value));
         }
@@ -437,13 +436,7 @@ impl Txn {
 impl Txn {
     /// Locks a row behind a transaction whose record stands for a lock of it; `false`: it is skipped.
     #[cold]
-    fn lock_behind(
-        &self,
-        key: &[u8],
-        mode: RowLockMode,
-        wait: WaitPolicy,
-        mut holder: u64,
-    ) -> Result<bool> {
+    fn lock_behind(&self, key: &[u8], mode: RowLockMode, wait: WaitPolicy, mut holder: u64) -> Result<bool> {
         let locks = &self.core.database.locks;
         let deadline = match wait {
             WaitPolicy::Skip => return Ok(false),
@@ -862,8 +855,7 @@ impl Transaction for Txn {
             }
             for storage in &dropped {
                 // Records are going to be moved into it.
-                let has_records =
-                    state.spill.as_ref().is_some_and(|spill| spill.spans.contains_key(storage));
+                let has_records = state.spill.as_ref().is_some_and(|spill| spill.spans.contains_key(storage));
                 if !is_created(*storage) || has_records {
                     batch.add_dropped_storage(*storage, time);
                 }

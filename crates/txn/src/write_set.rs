@@ -106,9 +106,7 @@ impl WriteSet {
     }
 
     /// All writes of every key, oldest first, in key order.
-    pub(crate) fn all(
-        &self,
-    ) -> impl Iterator<Item = (&Arc<[u8]>, impl Iterator<Item = StoredVersion<'_>>)> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&Arc<[u8]>, impl Iterator<Item = StoredVersion<'_>>)> {
         self.keys.iter().map(|(key, versions)| {
             let versions = versions.iter().map(|version| StoredVersion {
                 command: version.command,

@@ -299,7 +299,9 @@ fn deadlocks_through_records_are_found() {
             std::thread::yield_now();
         }
         let second = b.lock_row(&key(0), RowLockMode::Update, wait);
-        assert!(matches!(&second, Err(Error::Deadlock { detail }) if detail.contains("ShareLock on transaction")));
+        assert!(
+            matches!(&second, Err(Error::Deadlock { detail }) if detail.contains("ShareLock on transaction"))
+        );
         b.rollback();
         assert!(waiting.join().unwrap().is_ok());
     });

@@ -223,8 +223,7 @@ impl Engine {
             } else {
                 row.clear();
                 row.extend_from_slice(found);
-                let is_tombstone =
-                    !time.is_provisional() && value::split_stored(stored_value)?.is_none();
+                let is_tombstone = !time.is_provisional() && value::split_stored(stored_value)?.is_none();
                 look.garbage += u64::from(is_tombstone && time <= horizon);
             }
             newer = time;

@@ -43,8 +43,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::{Mutex, RwLock};
 
 pub use record::{OwnVersion, Record, Undone};
-pub use store::ProvisionalCursor;
 pub(crate) use store::COLUMN_FAMILY;
+pub use store::ProvisionalCursor;
 
 use crate::Timestamp;
 
@@ -55,8 +55,13 @@ pub type SpillNumber = u64;
 #[derive(Clone, Debug)]
 pub enum SpillState {
     /// Number of the transaction.
-    InProgress { transaction: u64 },
-    Committed { time: Timestamp, undone: Arc<Undone> },
+    InProgress {
+        transaction: u64,
+    },
+    Committed {
+        time: Timestamp,
+        undone: Arc<Undone>,
+    },
 }
 
 /// All spills of a store since it was opened.

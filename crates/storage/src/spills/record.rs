@@ -188,11 +188,8 @@ mod tests {
     #[test]
     fn undone_writes_do_not_count() {
         let version = |command, epoch, value| OwnVersion { command, epoch, value };
-        let versions = vec![
-            version(1, 0, Some(&b"a"[..])),
-            version(1, 2, Some(&b"b"[..])),
-            version(4, 3, None),
-        ];
+        let versions =
+            vec![version(1, 0, Some(&b"a"[..])), version(1, 2, Some(&b"b"[..])), version(4, 3, None)];
         let record = Record { mode: 3, versions };
         let mut undone = Undone::default();
         assert_eq!(record.newest(&undone), Some(version(4, 3, None)));

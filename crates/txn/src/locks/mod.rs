@@ -398,7 +398,12 @@ impl LockManager {
     }
 
     /// Returns when the transaction has ended. Errors as for [`LockManager::lock_row`].
-    pub(crate) fn wait_for_end(&self, owner: &LockOwner, number: TransactionNumber, wait: WaitPolicy) -> Result<()> {
+    pub(crate) fn wait_for_end(
+        &self,
+        owner: &LockOwner,
+        number: TransactionNumber,
+        wait: WaitPolicy,
+    ) -> Result<()> {
         let mark = self.savepoint(owner);
         let tag = LockTag::Transaction(number);
         self.lock_object(owner, tag, TableLockMode::Share, LockScope::Transaction, wait)?;
