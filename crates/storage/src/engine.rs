@@ -129,6 +129,7 @@ impl Engine {
         };
         engine.check_format()?;
         engine.delete_pending_storages()?;
+        engine.forget_all_row_locks()?;
         engine.recover_spills()?;
         let ceiling = match engine.meta_get(meta::CEILING_KEY)? {
             Some(bytes) => meta::read_time("clock ceiling", &bytes)?,

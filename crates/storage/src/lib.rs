@@ -29,6 +29,7 @@ pub mod key;
 pub mod meta;
 pub mod options;
 pub mod pins;
+mod row_locks;
 pub mod spills;
 mod stats;
 mod sync;

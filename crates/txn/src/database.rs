@@ -20,6 +20,7 @@ use crate::pipeline::Pipeline;
 use crate::recent::RecentWrites;
 use crate::sequences::Sequences;
 use crate::serializable::CommitLog;
+use crate::spilled_locks::SpilledLocks;
 use crate::totals::{ReadTotals, Totals};
 use crate::transaction::Txn;
 use crate::{
@@ -35,6 +36,7 @@ const CENSUS_VALID: Duration = Duration::from_millis(500);
 pub(crate) struct Inner {
     pub(crate) pipeline: Arc<Pipeline>,
     pub(crate) locks: LockManager,
+    pub(crate) spilled_locks: SpilledLocks,
     pub(crate) recent: RecentWrites,
     pub(crate) commit_log: CommitLog,
     pub(crate) sequences: Sequences,
@@ -94,6 +96,7 @@ impl Database {
             inner: Arc::new(Inner {
                 pipeline,
                 locks: LockManager::new(),
+                spilled_locks: SpilledLocks::default(),
                 recent: RecentWrites::default(),
                 commit_log: CommitLog::default(),
                 sequences: Sequences::default(),

@@ -1,7 +1,7 @@
 //! Transactions: isolation, row locks, deadlocks, commit. SQL sees only [`api`].
 //!
 //! Read in this order: [`api`] (what the floor above may do), `transaction` (one transaction), `write_set`,
-//! `bulk`, `spill` and `cursor` (what it reads and writes), `pipeline` and `group_sync` (how it becomes visible and
+//! `bulk`, `spill` and `cursor` (what it reads and writes), `spilled_locks`, `pipeline` and `group_sync` (how it becomes visible and
 //! durable), [`locks`], `sequences`, `database`, [`Cluster`] (a data directory).
 
 mod activity;
@@ -24,6 +24,7 @@ mod sequences;
 mod serializable;
 mod snapshots;
 mod spill;
+mod spilled_locks;
 mod totals;
 mod transaction;
 mod write_set;

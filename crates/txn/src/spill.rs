@@ -4,11 +4,7 @@
 //! is later. A record answers by command and epoch just as the write set does, so what a snapshot sees
 //! does not change when writes move from the one to the other, in the middle of a statement.
 //!
-//! **Row locks.** The record of a key has the mode in which its row is locked and stands for the lock; the lock manager
-//! forgets it. Whoever locks a row while somebody has spilled looks for such a record afterwards, and if it is in the way gives the
-//! new lock back and waits for the end of that transaction ([`crate::LockTag::Transaction`]); waiting with the lock in hand would keep the
-//! holder from making its own lock stronger. Rolling back to a savepoint does not give back locks that are in records:
-//! they last to the end of the transaction.
+//! Row locks go to the store by a way of their own ([`crate::spilled_locks`]).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +17,7 @@ use cairn_storage::{Engine, SpillNumber, key};
 use crate::database::Inner;
 use crate::locks::LockOwner;
 use crate::write_set::WriteSet;
-use crate::{CommandId, Result, RowLockMode, StorageId};
+use crate::{CommandId, Result, StorageId};
 
 /// Writes and row locks of a transaction that need more memory than this go to the store.
 pub const DEFAULT_TRANSACTION_MEMORY: usize = 64 << 20;
@@ -75,11 +71,6 @@ impl Spill {
         Ok(newest.flatten())
     }
 
-    /// The lock that the record of the key stands for.
-    pub(crate) fn mode(&self, engine: &Engine, key: &[u8]) -> Result<Option<RowLockMode>> {
-        self.look(engine, key, mode_of)
-    }
-
     fn look<T>(
         &self,
         engine: &Engine,
@@ -113,13 +104,7 @@ impl Spill {
     }
 }
 
-/// The lock that a record stands for.
-pub(crate) fn mode_of(record: &Record<'_>) -> RowLockMode {
-    // A mode that is not known is in everybody's way.
-    RowLockMode::ALL.get(usize::from(record.mode)).copied().unwrap_or(RowLockMode::Remove)
-}
-
-/// Hands all writes in memory, and the row locks of their keys, over to the store. After an error some are here and some there.
+/// Hands all writes in memory over to the store. After an error some are here and some there.
 pub(crate) fn write_out(
     database: &Inner,
     owner: &LockOwner,
@@ -132,7 +117,7 @@ pub(crate) fn write_out(
         None => {
             database.locks.announce(owner)?;
             let number = database.spill_numbers.allocate_wide(engine)?;
-            engine.spills().begin(number, owner.number());
+            engine.spills().begin(number);
             spill.insert(Spill {
                 number,
                 spans: BTreeMap::new(),
@@ -142,7 +127,6 @@ pub(crate) fn write_out(
             })
         }
     };
-    let modes = database.locks.row_modes(owner, |key| writes.contains(key));
     while !writes.is_empty() {
         let mut records: Vec<(Arc<[u8]>, Vec<u8>, bool)> = Vec::new();
         let mut bytes = 0;
@@ -150,10 +134,8 @@ pub(crate) fn write_out(
             let older =
                 if spill.may_have(key) { engine.provisional_record(spill.number, key)? } else { None };
             let older = older.as_deref().map(Record::decode).transpose()?;
-            let held = modes.get(key).copied().max(older.as_ref().map(mode_of));
             let mut record = Vec::new();
-            // Only what nobody else can reach is written without a lock.
-            begin_record(&mut record, held.unwrap_or(RowLockMode::Remove) as u8);
+            begin_record(&mut record);
             let kept = older.iter().flat_map(|older| &older.versions).copied();
             for version in kept.filter(|version| !spill.undone.contains(version.epoch)) {
                 push_version(&mut record, version);
@@ -180,6 +162,5 @@ pub(crate) fn write_out(
         spill.generation += 1;
         writes.forget_first(records.len());
     }
-    database.locks.hand_over_rows(owner, |key| modes.contains_key(key));
     Ok(())
 }

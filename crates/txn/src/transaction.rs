@@ -6,13 +6,11 @@
 //! What is shared with cursors lives in [`Core`]; dropping the [`Txn`] rolls back, whatever cursors remain.
 
 use std::cell::Cell;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::time::Instant;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use cairn_storage::spills::Record;
-use cairn_storage::{PastPin, PinKind, ReadStats, SpillState, key};
+use cairn_storage::{PastPin, PinKind, ReadStats, key};
 use parking_lot::Mutex;
 
 use crate::bulk::Bulk;
@@ -22,6 +20,7 @@ use crate::locks::{LockMark, LockOwner};
 use crate::serializable::ReadSet;
 use crate::snapshots::SnapshotPins;
 use crate::spill::{self, DEFAULT_TRANSACTION_MEMORY, Spill};
+use crate::spilled_locks::{self, Holder};
 use crate::write_set::{UndoMark, WriteSet};
 use crate::{
     BeginOptions, CommandId, Conflict, Cursor, Direction, Durability, Error, Isolation, KeyRange,
@@ -95,8 +94,6 @@ pub(crate) struct Core {
     pub(crate) state: Mutex<State>,
     /// Whether `state` has anything that reads must look at; spares most of them the lock.
     touched: AtomicBool,
-    /// Whether any writes are in the store.
-    spilled: AtomicBool,
     /// Serializable only: what was read.
     reads: Option<Mutex<ReadSet>>,
     stats: Mutex<ReadStats>,
@@ -184,7 +181,9 @@ fn counters(stats: &ReadStats) -> ReadCounters {
 
 pub(crate) struct Txn {
     core: Arc<Core>,
-    owner: LockOwner,
+    owner: Arc<LockOwner>,
+    /// Once any row locks are in the store.
+    spilled_locks: OnceLock<Arc<Holder>>,
     isolation: Isolation,
     read_only: bool,
     command: AtomicU32,
@@ -206,20 +205,20 @@ impl Txn {
             past = Some(pinned.map_err(|oldest| Error::HistoryGone { requested, oldest })?);
         }
         let fixed = past.as_ref().map(|past: &PastPin| past.pin.time());
-        let owner = LockOwner::new(options.session, number);
+        let owner = Arc::new(LockOwner::new(options.session, number));
         let read_only = options.read_only || fixed.is_some();
         Ok(Txn {
             core: Arc::new(Core {
                 database,
                 state: Mutex::default(),
                 touched: AtomicBool::new(false),
-                spilled: AtomicBool::new(false),
                 reads: (options.isolation == Isolation::Serializable && !read_only).then(Mutex::default),
                 stats: Mutex::default(),
                 past,
                 watched: AtomicBool::new(false),
             }),
             owner,
+            spilled_locks: OnceLock::new(),
             isolation: options.isolation,
             read_only,
             command: AtomicU32::new(0),
@@ -288,49 +287,33 @@ impl Txn {
         self.bound_memory(&mut state)
     }
 
-    /// Writes that need too much memory go to the store.
+    /// What needs too much memory goes to the store: writes, row locks or both, whichever have a good part of it.
     #[inline]
     fn bound_memory(&self, state: &mut State) -> Result<()> {
-        if state.writes.bytes() <= self.memory_limit.load(Ordering::Relaxed) {
-            return Ok(());
-        }
-        let State { writes, spill, .. } = state;
-        self.core.spilled.store(true, Ordering::Release);
-        spill::write_out(&self.core.database, &self.owner, writes, spill)
+        let limit = self.memory_limit.load(Ordering::Relaxed);
+        if state.writes.bytes() + self.owner.memory() <= limit { Ok(()) } else { self.spill(state, limit) }
     }
 
-    /// The lock that the transaction's own record of a key stands for.
-    fn spilled_mode(&self, key: &[u8]) -> Result<Option<RowLockMode>> {
-        if !self.core.spilled.load(Ordering::Acquire) {
-            return Ok(None);
+    #[cold]
+    fn spill(&self, state: &mut State, limit: usize) -> Result<()> {
+        let database = &self.core.database;
+        if self.owner.memory() > limit / 4 {
+            spilled_locks::write_out(database, &self.owner, &self.spilled_locks)?;
         }
-        match &self.core.state.lock().spill {
-            Some(spill) => spill.mode(&self.core.database.pipeline.engine, key),
-            None => Ok(None),
+        if state.writes.bytes() > limit / 2 {
+            let State { writes, spill, .. } = state;
+            spill::write_out(database, &self.owner, writes, spill)?;
         }
+        Ok(())
     }
 
-    /// Another transaction whose record of the key stands for a lock that is in the way. The key's lock is held.
-    fn spilled_holder(&self, key: &[u8], mode: RowLockMode) -> Result<Option<u64>> {
-        let engine = &self.core.database.pipeline.engine;
-        let spills = engine.spills();
-        if spills.in_progress() == 0 {
-            return Ok(None);
+    /// End of the transaction.
+    fn release_locks(&self) {
+        let database = &self.core.database;
+        database.locks.release_all(&self.owner);
+        if let Some(holder) = self.spilled_locks.get() {
+            database.spilled_locks.remove(&database.pipeline.engine, holder);
         }
-        let own = self.core.state.lock().spill.as_ref().map(|spill| spill.number);
-        if spills.in_progress() == u64::from(own.is_some()) {
-            return Ok(None);
-        }
-        for number in engine.spills_of(key)? {
-            if Some(number) != own
-                && let Some(SpillState::InProgress { transaction }) = spills.state(number)
-                && let Some(record) = engine.provisional_record(number, key)?
-                && spill::mode_of(&Record::decode(&record)?).conflicts_with(mode)
-            {
-                return Ok(Some(transaction));
-            }
-        }
-        Ok(None)
     }
 
     /// The newest own write of a key.
@@ -424,43 +407,12 @@ impl Txn {
             // The pending records stay; opening the store next time removes the key spaces.
             tracing::warn!(%error, "could not remove an unfinished bulk load");
         }
-        self.core.database.locks.release_all(&self.owner);
+        self.release_locks();
     }
 
     fn savepoint_position(state: &State, id: SavepointId) -> Result<usize> {
         let position = state.savepoints.iter().position(|savepoint| savepoint.id == id);
         position.ok_or(Error::NoSuchSavepoint(id))
-    }
-}
-
-impl Txn {
-    /// Locks a row behind a transaction whose record stands for a lock of it; `false`: it is skipped.
-    #[cold]
-    fn lock_behind(&self, key: &[u8], mode: RowLockMode, wait: WaitPolicy, mut holder: u64) -> Result<bool> {
-        let locks = &self.core.database.locks;
-        let deadline = match wait {
-            WaitPolicy::Skip => return Ok(false),
-            WaitPolicy::Error => return Err(Error::LockNotAvailable),
-            WaitPolicy::Block { timeout } if timeout.is_zero() => None,
-            WaitPolicy::Block { timeout } => Instant::now().checked_add(timeout),
-        };
-        let left = || match deadline {
-            None => Ok(wait),
-            Some(deadline) => match deadline.saturating_duration_since(Instant::now()) {
-                timeout if timeout.is_zero() => Err(Error::LockTimeout),
-                timeout => Ok(WaitPolicy::Block { timeout }),
-            },
-        };
-        loop {
-            locks.wait_for_end(&self.owner, holder, left()?)?;
-            let mark = locks.savepoint(&self.owner);
-            locks.lock_row(&self.owner, key, mode, left()?)?;
-            match self.spilled_holder(key, mode)? {
-                None => return Ok(true),
-                Some(other) => holder = other,
-            }
-            locks.rollback_to(&self.owner, mark);
-        }
     }
 }
 
@@ -674,24 +626,37 @@ impl Transaction for Txn {
     }
 
     fn lock_row(&self, key: &[u8], mode: RowLockMode, wait: WaitPolicy) -> Result<LockOutcome> {
-        if self.spilled_mode(key)?.is_some_and(|held| held >= mode) {
+        let database = &self.core.database;
+        let engine = &database.pipeline.engine;
+        if let Some(own) = self.spilled_locks.get()
+            && own.mode(engine, key)?.is_some_and(|held| held >= mode)
+        {
             return Ok(LockOutcome::Acquired { waited: false });
         }
-        let locks = &self.core.database.locks;
-        let mark = locks.savepoint(&self.owner);
-        let mut outcome = locks.lock_row(&self.owner, key, mode, wait)?;
+        let locks = &database.locks;
+        let outcome = loop {
+            let hand_overs = locks.hand_overs();
+            let spilled = &database.spilled_locks;
+            let waits = matches!(wait, WaitPolicy::Block { .. });
+            if !spilled.is_empty() && spilled.in_the_way(engine, locks, &self.owner, key, mode, waits)? {
+                match wait {
+                    WaitPolicy::Skip => return Ok(LockOutcome::Skipped),
+                    WaitPolicy::Error => return Err(Error::LockNotAvailable),
+                    WaitPolicy::Block { .. } => {}
+                }
+            }
+            if let Some(outcome) = locks.lock_row_unless_moved(&self.owner, key, mode, wait, hand_overs)? {
+                break outcome;
+            }
+        };
         if outcome == LockOutcome::Skipped {
             return Ok(outcome);
         }
-        if let Some(holder) = self.spilled_holder(key, mode)? {
-            locks.rollback_to(&self.owner, mark);
-            if !self.lock_behind(key, mode, wait, holder)? {
-                return Ok(LockOutcome::Skipped);
-            }
-            outcome = LockOutcome::Acquired { waited: true };
-        }
         if mode != RowLockMode::Witness {
             self.check_unchanged(key, mode)?;
+        }
+        if self.owner.memory() > self.memory_limit.load(Ordering::Relaxed) / 4 {
+            self.bound_memory(&mut self.core.state.lock())?;
         }
         Ok(outcome)
     }
@@ -799,7 +764,7 @@ impl Transaction for Txn {
             state.finished = true;
             drop(state);
             self.release_times();
-            database.locks.release_all(&self.owner);
+            self.release_locks();
             self.wait_settled()?;
             return Ok(None);
         }
@@ -896,7 +861,7 @@ impl Transaction for Txn {
                 for storage in dropped {
                     database.sequences.forget(storage);
                 }
-                database.locks.release_all(&self.owner);
+                self.release_locks();
                 if durability == Durability::Sync {
                     database.pipeline.wait_durable(time);
                 }

@@ -30,8 +30,8 @@ struct OwnVersion {
 
 type Versions = SmallVec<[OwnVersion; 1]>;
 
-/// What a version takes in memory beside key and value, with its row lock: about, and rather more.
-const VERSION_BYTES: usize = 280;
+/// What a version takes in memory beside key and value: about, and rather more.
+const VERSION_BYTES: usize = 130;
 
 /// A position in the undo log, and the epoch that began there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,13 +92,9 @@ impl WriteSet {
         }
     }
 
-    /// Memory in use, about, the row locks of the keys included.
+    /// Memory in use, about.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
-    }
-
-    pub(crate) fn contains(&self, key: &[u8]) -> bool {
-        self.keys.contains_key(key)
     }
 
     pub(crate) fn epoch(&self) -> u32 {
@@ -275,7 +271,7 @@ mod tests {
         let mark = writes.mark();
         writes.write(b"b", 1, bytes("2"), true);
         writes.forget_first(1);
-        assert!(!writes.contains(b"a") && writes.contains(b"b"));
+        assert!(writes.newest(b"a").is_none() && writes.newest(b"b").is_some());
         writes.forget_first(1);
         assert_eq!((writes.bytes(), writes.undo.len()), (0, 0));
         writes.write(b"b", 1, bytes("3"), true);

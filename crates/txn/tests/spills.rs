@@ -215,9 +215,7 @@ fn a_record_stands_for_the_row_lock() {
     for (number, mode) in MODES.into_iter().enumerate() {
         update(&holder, number as u32, mode, "new");
     }
-    let rows_locked =
-        database.locks().list().iter().filter(|lock| matches!(lock.target, LockTarget::Row(_))).count();
-    assert_eq!(rows_locked, 0, "the lock manager has forgotten them");
+    assert_eq!(row_locks(&database), 0, "the lock manager has forgotten them");
     let tag = LockTarget::Object(LockTag::Transaction(holder.number()));
     assert!(database.locks().list().iter().any(|lock| lock.target == tag && lock.granted));
     for (held, row) in [".....x", "....xx", "...xxx", "..xxxx", ".xxxxx", "xxxxxx"].into_iter().enumerate() {
@@ -248,6 +246,182 @@ fn a_record_stands_for_the_row_lock() {
     other.lock_row(&key(3), RowLockMode::Update, WaitPolicy::Error).unwrap();
     drop(other);
     assert!(database.locks().list().is_empty());
+}
+
+fn row_locks(database: &Database) -> usize {
+    database.locks().list().iter().filter(|lock| matches!(lock.target, LockTarget::Row(_))).count()
+}
+
+/// Row locks without writes are bounded as well, sharers side by side.
+#[test]
+fn locks_alone_spill() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(directory.path());
+    fill(&database, 500);
+    let holder = read_committed(&database);
+    holder.set_memory_limit(20_000);
+    let sharer = read_committed(&database);
+    sharer.set_memory_limit(20_000);
+    for number in 0..500 {
+        holder.lock_row(&key(number), RowLockMode::Share, WaitPolicy::Error).unwrap();
+        sharer.lock_row(&key(number), RowLockMode::KeyShare, WaitPolicy::Error).unwrap();
+    }
+    assert!(row_locks(&database) < 170, "{}", row_locks(&database));
+    assert_eq!(markers(&database, 500), 0, "readers do not meet them");
+    let other = read_committed(&database);
+    for number in 0..500 {
+        let share = other.lock_row(&key(number), RowLockMode::Share, WaitPolicy::Skip).unwrap();
+        assert_eq!(share, LockOutcome::Acquired { waited: false });
+        let update = other.lock_row(&key(number), RowLockMode::NoKeyUpdate, WaitPolicy::Skip).unwrap();
+        assert_eq!(update, LockOutcome::Skipped);
+    }
+    assert_eq!(holder.commit(Durability::Async, None).unwrap(), None, "nothing was written");
+    drop(other);
+    let other = read_committed(&database);
+    for number in 0..500 {
+        update(&other, number, RowLockMode::NoKeyUpdate, "new");
+        let remove = other.lock_row(&key(number), RowLockMode::Update, WaitPolicy::Skip).unwrap();
+        assert_eq!(remove, LockOutcome::Skipped);
+    }
+    other.commit(Durability::Async, None).unwrap();
+    drop(sharer);
+    let other = read_committed(&database);
+    for number in 0..500 {
+        other.lock_row(&key(number), RowLockMode::Update, WaitPolicy::Error).unwrap();
+    }
+    drop(other);
+    assert!(database.locks().list().is_empty());
+}
+
+/// Those who wait for a row whose lock is in the store get it in the order in which they came.
+#[test]
+fn spilled_rows_have_queues() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(directory.path());
+    let holder = spilling(&database);
+    holder.lock_row(&key(0), RowLockMode::NoKeyUpdate, WaitPolicy::Error).unwrap();
+    assert_eq!(row_locks(&database), 0);
+    let order = std::sync::Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for number in 0..20 {
+            let waiter = spilling(&database);
+            let order = &order;
+            scope.spawn(move || {
+                let wait = WaitPolicy::Block { timeout: Duration::from_secs(20) };
+                waiter.lock_row(&key(0), RowLockMode::Update, wait).unwrap();
+                order.lock().unwrap().push(number);
+                waiter.rollback();
+            });
+            while database.locks().list().iter().filter(|lock| !lock.granted).count() <= number {
+                std::thread::yield_now();
+            }
+            // What the holder hands over now leaves the row that is waited for where it is.
+            holder.lock_row(&key(1 + number as u32), RowLockMode::Update, WaitPolicy::Error).unwrap();
+        }
+        holder.rollback();
+    });
+    assert_eq!(order.into_inner().unwrap(), (0..20).collect::<Vec<_>>());
+    assert!(database.locks().list().is_empty());
+}
+
+#[test]
+fn rolling_back_to_a_savepoint_gives_back_spilled_locks() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(directory.path());
+    fill(&database, 4);
+    let holder = spilling(&database);
+    holder.lock_row(&key(0), RowLockMode::Share, WaitPolicy::Error).unwrap();
+    let savepoint = holder.savepoint();
+    update(&holder, 0, RowLockMode::Update, "undone");
+    update(&holder, 1, RowLockMode::Update, "undone");
+    holder.lock_row(&key(2), RowLockMode::Update, WaitPolicy::Error).unwrap();
+    assert_eq!(row_locks(&database), 0);
+    let other = read_committed(&database);
+    let waiting = std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            let wait = WaitPolicy::Block { timeout: Duration::from_secs(20) };
+            other.lock_row(&key(1), RowLockMode::Update, wait)
+        });
+        while !database.locks().list().iter().any(|lock| !lock.granted) {
+            std::thread::yield_now();
+        }
+        holder.rollback_to(savepoint).unwrap();
+        waiting.join().unwrap()
+    });
+    assert_eq!(waiting.unwrap(), LockOutcome::Acquired { waited: true });
+    other.lock_row(&key(2), RowLockMode::Update, WaitPolicy::Error).unwrap();
+    other.lock_row(&key(0), RowLockMode::Share, WaitPolicy::Error).unwrap();
+    let stronger = other.lock_row(&key(0), RowLockMode::NoKeyUpdate, WaitPolicy::Skip).unwrap();
+    assert_eq!(stronger, LockOutcome::Skipped, "what was held before the savepoint is held still");
+    let own = holder.lock_row(&key(2), RowLockMode::KeyShare, WaitPolicy::Skip).unwrap();
+    assert_eq!(own, LockOutcome::Skipped, "and what was held since is not");
+    holder.rollback();
+    other.lock_row(&key(0), RowLockMode::Update, WaitPolicy::Error).unwrap();
+}
+
+#[test]
+fn a_crash_leaves_no_lock() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(directory.path());
+    fill(&database, 200);
+    let holder = spilling(&database);
+    for number in 0..200 {
+        holder.lock_row(&key(number), RowLockMode::Update, WaitPolicy::Error).unwrap();
+    }
+    database.engine().flush().unwrap();
+    let copy = tempfile::tempdir().unwrap();
+    let path = copy.path().join("copy");
+    database.checkpoint(&path).unwrap();
+    let copy = open(&path);
+    assert_eq!(copy.engine().spills().next_unfinished(), None);
+    for limit in [usize::MAX, 0] {
+        let other = read_committed(&copy);
+        other.set_memory_limit(limit);
+        for number in 0..200 {
+            other.lock_row(&key(number), RowLockMode::Update, WaitPolicy::Error).unwrap();
+        }
+    }
+}
+
+/// Many threads lock few rows, some keeping their locks in the store, some in memory: never two at once.
+#[test]
+fn handing_over_and_asking_exclude_each_other() {
+    const ROWS: u32 = 4;
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(directory.path());
+    let inside: Vec<AtomicI32> = (0..ROWS).map(|_| AtomicI32::new(0)).collect();
+    std::thread::scope(|scope| {
+        for thread in 0..8u32 {
+            let (database, inside) = (&database, &inside);
+            scope.spawn(move || {
+                for round in 0..150 {
+                    let txn = read_committed(database);
+                    txn.set_memory_limit(if (thread + round) % 3 == 0 { usize::MAX } else { 0 });
+                    let first = (thread * 7 + round) % ROWS;
+                    let (first, second) = (first.min(ROWS - 2), first.min(ROWS - 2) + 1);
+                    let wait = WaitPolicy::Block { timeout: Duration::from_secs(30) };
+                    let mode = if round % 2 == 0 { RowLockMode::Update } else { RowLockMode::NoKeyUpdate };
+                    let mut held = Vec::new();
+                    for number in [first, second] {
+                        let shared = txn.lock_row(&key(number), RowLockMode::KeyShare, wait);
+                        if let Err(error) = shared.and_then(|_| txn.lock_row(&key(number), mode, wait)) {
+                            // Two sharers, both of whom want more.
+                            assert!(matches!(error, Error::Deadlock { .. }), "{error}");
+                            break;
+                        }
+                        assert_eq!(inside[number as usize].fetch_add(1, Ordering::SeqCst), 0);
+                        held.push(number);
+                        std::thread::yield_now();
+                    }
+                    for number in held {
+                        inside[number as usize].fetch_sub(1, Ordering::SeqCst);
+                    }
+                    txn.rollback();
+                }
+            });
+        }
+    });
+    assert!(database.locks().list().is_empty(), "{:?}", database.locks().list());
 }
 
 #[test]

@@ -54,20 +54,13 @@ pub type SpillNumber = u64;
 /// What became of a spill. One that is not known was rolled back.
 #[derive(Clone, Debug)]
 pub enum SpillState {
-    /// Number of the transaction.
-    InProgress {
-        transaction: u64,
-    },
-    Committed {
-        time: Timestamp,
-        undone: Arc<Undone>,
-    },
+    InProgress,
+    Committed { time: Timestamp, undone: Arc<Undone> },
 }
 
 /// All spills of a store since it was opened.
 #[derive(Debug, Default)]
 pub struct Spills {
-    in_progress: AtomicU64,
     unmoved: AtomicU64,
     states: RwLock<HashMap<SpillNumber, SpillState>>,
     /// Ended, and records may be left: the commit time if it was committed.
@@ -76,9 +69,8 @@ pub struct Spills {
 
 impl Spills {
     /// The transaction begins to spill; before its first marker.
-    pub fn begin(&self, number: SpillNumber, transaction: u64) {
-        self.states.write().insert(number, SpillState::InProgress { transaction });
-        self.in_progress.fetch_add(1, Ordering::AcqRel);
+    pub fn begin(&self, number: SpillNumber) {
+        self.states.write().insert(number, SpillState::InProgress);
     }
 
     /// It was committed; before the commit is visible.
@@ -86,14 +78,12 @@ impl Spills {
         self.states.write().insert(number, SpillState::Committed { time, undone });
         self.unfinished.lock().push_back((number, Some(time)));
         self.unmoved.fetch_add(1, Ordering::AcqRel);
-        self.in_progress.fetch_sub(1, Ordering::AcqRel);
     }
 
     /// It was rolled back.
     pub fn abort(&self, number: SpillNumber) {
         self.states.write().remove(&number);
         self.unfinished.lock().push_back((number, None));
-        self.in_progress.fetch_sub(1, Ordering::AcqRel);
     }
 
     pub(crate) fn recovered(&self, number: SpillNumber, commit: Option<(Timestamp, Undone)>) {
@@ -117,11 +107,6 @@ impl Spills {
 
     pub fn state(&self, number: SpillNumber) -> Option<SpillState> {
         self.states.read().get(&number).cloned()
-    }
-
-    /// Number of running transactions that have spilled.
-    pub fn in_progress(&self) -> u64 {
-        self.in_progress.load(Ordering::Acquire)
     }
 
     /// Number of committed spills that are not moved yet.

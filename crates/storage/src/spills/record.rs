@@ -3,7 +3,7 @@
 //! ```text
 //! record of a key
 //! +--------+-----------+-----------+-----------+---------+ ...
-//! | mode   | command   | epoch     | length    | value   |    further writes of the key, oldest first
+//! | 00     | command   | epoch     | length    | value   |    further writes of the key, oldest first
 //! | 1 byte | u32       | u32       | u32       | bytes   |
 //! +--------+-----------+-----------+-----------+---------+ ...
 //! length ffffffff: the key was deleted; no value follows
@@ -14,8 +14,7 @@
 //! |    | u64         | u32, u32                    |
 //! +----+-------------+-----------------------------+ ...
 //! ```
-//! All numbers are big endian. The mode is the row lock that the transaction holds on the key, as the floor above numbers
-//! them; the record stands for the lock.
+//! All numbers are big endian.
 
 use crate::spills::SpillNumber;
 use crate::{Error, Result, Timestamp, meta};
@@ -35,7 +34,6 @@ pub struct OwnVersion<'a> {
 /// The writes of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
-    pub mode: u8,
     /// Oldest first.
     pub versions: Vec<OwnVersion<'a>>,
 }
@@ -46,7 +44,7 @@ impl<'a> Record<'a> {
             what: "provisional record",
             detail: format!("{} bytes, first {:02x?}", bytes.len(), bytes.get(..16).unwrap_or(bytes)),
         };
-        let (mode, mut rest) = bytes.split_first().ok_or_else(corrupt)?;
+        let (_, mut rest) = bytes.split_first().ok_or_else(corrupt)?;
         let mut versions = Vec::with_capacity(1);
         let number = |rest: &mut &'a [u8]| -> Result<u32> {
             let (number, behind) = rest.split_first_chunk::<4>().ok_or_else(corrupt)?;
@@ -66,7 +64,7 @@ impl<'a> Record<'a> {
             };
             versions.push(OwnVersion { command, epoch, value });
         }
-        Ok(Record { mode: *mode, versions })
+        Ok(Record { versions })
     }
 
     /// What a snapshot of `command` sees: `None` if nothing of the transaction's own.
@@ -82,9 +80,9 @@ impl<'a> Record<'a> {
 }
 
 /// Replaces `bytes` by a record without writes.
-pub fn begin_record(bytes: &mut Vec<u8>, mode: u8) {
+pub fn begin_record(bytes: &mut Vec<u8>) {
     bytes.clear();
-    bytes.push(mode);
+    bytes.push(0);
 }
 
 /// Adds a write, later than those before it.
@@ -170,10 +168,10 @@ mod tests {
     #[test]
     fn layouts_are_pinned() {
         let mut bytes = vec![9];
-        begin_record(&mut bytes, 2);
+        begin_record(&mut bytes);
         push_version(&mut bytes, OwnVersion { command: 1, epoch: 3, value: Some(b"ab") });
         push_version(&mut bytes, OwnVersion { command: 2, epoch: 4, value: None });
-        let expected = [2, 0, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0, 2, b'a', b'b'];
+        let expected = [0, 0, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0, 2, b'a', b'b'];
         assert_eq!(bytes, [&expected[..], &[0, 0, 0, 2, 0, 0, 0, 4, 255, 255, 255, 255]].concat());
         let mut undone = Undone::default();
         undone.add(5, 6);
@@ -190,7 +188,7 @@ mod tests {
         let version = |command, epoch, value| OwnVersion { command, epoch, value };
         let versions =
             vec![version(1, 0, Some(&b"a"[..])), version(1, 2, Some(&b"b"[..])), version(4, 3, None)];
-        let record = Record { mode: 3, versions };
+        let record = Record { versions };
         let mut undone = Undone::default();
         assert_eq!(record.newest(&undone), Some(version(4, 3, None)));
         assert_eq!(record.visible(4, &undone), Some(version(1, 2, Some(b"b"))));

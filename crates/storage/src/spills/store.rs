@@ -96,7 +96,7 @@ impl Engine {
     /// committed, deletes them otherwise. `false`: nothing is left.
     pub fn settle_spill(&self, number: SpillNumber, behind: &mut Vec<u8>) -> Result<bool> {
         let commit = match self.spills.state(number) {
-            Some(SpillState::InProgress { .. }) => return Ok(false),
+            Some(SpillState::InProgress) => return Ok(false),
             Some(SpillState::Committed { time, undone }) => Some((time, undone)),
             None => None,
         };
@@ -147,6 +147,7 @@ impl Engine {
         let mut iterator = self.db.raw_iterator_cf(self.provisional_family());
         let mut target = Vec::new();
         iterator.seek(&target);
+        // Row locks are gone by now.
         while let Some(found) = iterator.key() {
             let (number, _) = record::split_key(found)?;
             let commit = self.meta_get(&meta::spill_key(number))?;

@@ -18,8 +18,8 @@
 //! ```
 //! Why adding an edge is the only moment to look: edges appear only when a request enters a queue. A lock that
 //! passes on to a waiter turns that waiter's followers' soft edges into hard ones, but it is still the same
-//! node that they point to; a grant without waiting never conflicts with anybody who waits, save those who
-//! already wait for the same holder. The graph's mutex orders the searches, so that of two requests that close a
+//! node that they point to; whoever is granted a lock without waiting, be it past others who wait for it, runs, and looks itself
+//! when it queues for something. The graph's mutex orders the searches, so that of two requests that close a
 //! cycle together the later one sees the earlier.
 //!
 //! The quick look is what hot rows pay: a queue whose holder runs costs one step, however long the queue is.

@@ -8,12 +8,14 @@
 //! 2. Direct hand-off: whoever releases a lock gives it to the head of the queue, and to those behind it that conflict neither
 //!    with a holder nor with a waiter in front of them, before anybody else can ask. A woken thread owns what it waited
 //!    for; it never asks again. So nobody starves, and a hot row wakes one thread per release.
-//! 3. A new request that conflicts with a waiter queues behind it, even where the holders would let it in, unless it holds
-//!    the key already in a mode that the waiter waits for: then it goes in front (upgrade).
+//! 3. A new request for a table or advisory lock that conflicts with a waiter queues behind it, even where the holders would
+//!    let it in, unless it holds the key already in a mode that the waiter waits for: then it goes in front (upgrade). A
+//!    row's new sharers go past those who wait, as in PostgreSQL; whoever conflicts with a holder queues in the same way.
 //! 4. Every thread sleeps in its own slot (park / unpark); a cancel request, a timeout and a grant all wake that slot and
 //!    the shard's mutex decides which came first.
 //! 5. A transaction's list of acquisitions is in order; a savepoint is a place in it. An entry is made only where a mode was
 //!    really added, so undoing entries from the end restores exactly the modes held at the savepoint.
+//! 6. Row locks may be handed over to the store, but not while anybody waits for them ([`crate::spilled_locks`]).
 //!
 //! **Protocol**
 //! ```text
@@ -33,12 +35,13 @@
 //!   shard mutex: remove from holders; grant waiters; drop the entry if unused
 //!   unpark the granted
 //! ```
-//! Order of mutexes: graph before shards, shards in ascending order. A transaction's own list and the sessions' lists
+//! Order of mutexes: a transaction's own list or the graph before shards, shards in ascending order. The sessions' lists
 //! are never held while a shard or the graph is.
 //!
 //! Cost: an uncontended row lock is one hash, one shard mutex, one allocation (its key); a table lock the same without the
 //! allocation. Finding one's own hold is linear in the number of holders of that key.
 
+mod acquired;
 mod deadlock;
 mod modes;
 mod queue;
@@ -49,10 +52,12 @@ mod tests;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use hashbrown::hash_table::Entry as TableEntry;
 
+use self::acquired::{Acquired, AcquiredList};
 use self::deadlock::{Verdict, WaitGraph, transaction_of};
 use self::modes::Mode;
 use self::queue::{Agent, Attempt, LockState, SESSION_SCOPE, SessionId, Waiter};
@@ -72,12 +77,45 @@ pub struct LockOwner {
     session: Arc<SessionHandle>,
     agent: Agent,
     acquired: Mutex<AcquiredList>,
+    /// What the list says of its memory.
+    memory: AtomicUsize,
 }
+
+/// A row lock's mode and its place among what its transaction has acquired.
+pub(crate) type PlacedMode = (u64, RowLockMode);
 
 impl LockOwner {
     pub fn new(session: Arc<SessionHandle>, number: TransactionNumber) -> Self {
         let agent = Agent { session: SessionId::of(&session), number, pid: session.pid };
-        LockOwner { session, agent, acquired: Mutex::new(AcquiredList::default()) }
+        LockOwner {
+            session,
+            agent,
+            acquired: Mutex::new(AcquiredList::default()),
+            memory: AtomicUsize::new(0),
+        }
+    }
+
+    /// Bytes that its locks take, about.
+    pub(crate) fn memory(&self) -> usize {
+        self.memory.load(Ordering::Relaxed)
+    }
+
+    fn push(&self, acquired: Acquired) {
+        let mut list = self.acquired.lock();
+        list.push(acquired);
+        self.memory.store(list.bytes(), Ordering::Relaxed);
+    }
+
+    /// The strongest of these row locks that was not rolled back.
+    pub(crate) fn strongest(&self, stored: &[PlacedMode]) -> Option<RowLockMode> {
+        let list = self.acquired.lock();
+        stored.iter().filter(|(place, _)| !list.is_undone(*place)).map(|(_, mode)| *mode).max()
+    }
+
+    /// Drops those that were rolled back.
+    pub(crate) fn retain_valid(&self, stored: &mut Vec<PlacedMode>) {
+        let list = self.acquired.lock();
+        stored.retain(|(place, _)| !list.is_undone(*place));
     }
 
     /// The session's number, as clients know it.
@@ -88,31 +126,6 @@ impl LockOwner {
     pub fn number(&self) -> TransactionNumber {
         self.agent.number
     }
-}
-
-/// What a transaction has acquired, in order.
-#[derive(Debug, Default)]
-struct AcquiredList {
-    entries: Vec<Acquired>,
-    /// Place of the last one, from 1 up; not every place is there, since locks may be handed over to the store.
-    last: u64,
-}
-
-impl AcquiredList {
-    fn push(&mut self, mut acquired: Acquired) {
-        self.last += 1;
-        acquired.place = self.last;
-        self.entries.push(acquired);
-    }
-}
-
-/// A mode that was added to what the transaction holds of a key.
-#[derive(Debug)]
-struct Acquired {
-    place: u64,
-    key: LockKey,
-    hash: u64,
-    mode: Mode,
 }
 
 /// A point to which a transaction's locks can be rolled back.
@@ -154,6 +167,8 @@ pub struct LockManager {
     table: LockTable,
     graph: Mutex<WaitGraph>,
     session_holds: Mutex<HashMap<SessionId, Vec<SessionHold>>>,
+    /// How often row locks were handed over to the store.
+    hand_overs: AtomicU64,
 }
 
 impl Default for LockManager {
@@ -161,6 +176,12 @@ impl Default for LockManager {
         Self::new()
     }
 }
+
+/// Locks of a transaction that are worth giving back the lock table's memory.
+const MANY: usize = 20_000;
+
+/// Only who asks for it is told that rows were handed over.
+const MOVED: Error = Error::Misuse("a lock was handed over");
 
 /// What [`LockManager::lock`] did; `acquired` is for the owner's list.
 struct Locked {
@@ -170,7 +191,12 @@ struct Locked {
 
 impl LockManager {
     pub fn new() -> Self {
-        LockManager { table: LockTable::new(), graph: Mutex::default(), session_holds: Mutex::default() }
+        LockManager {
+            table: LockTable::new(),
+            graph: Mutex::default(),
+            session_holds: Mutex::default(),
+            hand_overs: AtomicU64::new(0),
+        }
     }
 
     /// Locks a row's key, there or absent, for the transaction. Errors: deadlock, timeout, cancellation, and
@@ -182,7 +208,19 @@ impl LockManager {
         mode: RowLockMode,
         wait: WaitPolicy,
     ) -> Result<LockOutcome> {
-        self.lock_for(owner, KeyRef::Row(key), Mode::of_row(mode), wait)
+        self.lock_for(owner, KeyRef::Row(key), Mode::of_row(mode), wait, None)?.ok_or(MOVED)
+    }
+
+    /// The same if the number of hand-overs is still this one, `None` otherwise.
+    pub(crate) fn lock_row_unless_moved(
+        &self,
+        owner: &LockOwner,
+        key: &[u8],
+        mode: RowLockMode,
+        wait: WaitPolicy,
+        hand_overs: u64,
+    ) -> Result<Option<LockOutcome>> {
+        self.lock_for(owner, KeyRef::Row(key), Mode::of_row(mode), wait, Some(hand_overs))
     }
 
     /// Locks a table or other object, or takes an advisory lock. Errors as for rows.
@@ -196,7 +234,9 @@ impl LockManager {
     ) -> Result<LockOutcome> {
         let mode = Mode::of_table(mode);
         match scope {
-            LockScope::Transaction => self.lock_for(owner, KeyRef::Object(tag), mode, wait),
+            LockScope::Transaction => {
+                self.lock_for(owner, KeyRef::Object(tag), mode, wait, None)?.ok_or(MOVED)
+            }
             LockScope::Session => self.lock_session(owner, tag, mode, wait),
         }
     }
@@ -207,12 +247,15 @@ impl LockManager {
         key: KeyRef<'_>,
         mode: Mode,
         wait: WaitPolicy,
-    ) -> Result<LockOutcome> {
-        let locked = self.lock(&owner.session, owner.agent, key, mode, wait)?;
+        hand_overs: Option<u64>,
+    ) -> Result<Option<LockOutcome>> {
+        let Some(locked) = self.lock(&owner.session, owner.agent, key, mode, wait, hand_overs)? else {
+            return Ok(None);
+        };
         if let Some(acquired) = locked.acquired {
-            owner.acquired.lock().push(acquired);
+            owner.push(acquired);
         }
-        Ok(locked.outcome)
+        Ok(Some(locked.outcome))
     }
 
     fn lock_session(
@@ -223,7 +266,7 @@ impl LockManager {
         wait: WaitPolicy,
     ) -> Result<LockOutcome> {
         let agent = Agent { number: SESSION_SCOPE, ..owner.agent };
-        let locked = self.lock(&owner.session, agent, KeyRef::Object(tag), mode, wait)?;
+        let locked = self.lock(&owner.session, agent, KeyRef::Object(tag), mode, wait, None)?.ok_or(MOVED)?;
         if locked.outcome != LockOutcome::Skipped {
             let mut sessions = self.session_holds.lock();
             let holds = sessions.entry(agent.session).or_default();
@@ -235,6 +278,7 @@ impl LockManager {
         Ok(locked.outcome)
     }
 
+    /// `None`: row locks were handed over since there were so many `hand_overs`.
     fn lock(
         &self,
         session: &SessionHandle,
@@ -242,35 +286,41 @@ impl LockManager {
         key: KeyRef<'_>,
         mode: Mode,
         wait: WaitPolicy,
-    ) -> Result<Locked> {
+        hand_overs: Option<u64>,
+    ) -> Result<Option<Locked>> {
         let hash = self.table.hash(key);
         let mut shard = self.table.shard(hash);
+        if hand_overs.is_some_and(|known| known != self.hand_overs()) {
+            return Ok(None);
+        }
         let entry = shard.0.entry(hash, |entry| key.is(&entry.key), |entry| entry.hash);
         let (owned, place, state) = match entry {
             TableEntry::Vacant(vacant) => {
                 let owned = key.to_key();
                 let state = LockState::held_by(agent, mode);
                 vacant.insert(Entry { key: owned.clone(), hash, state });
-                return Ok(Locked {
+                return Ok(Some(Locked {
                     outcome: LockOutcome::Acquired { waited: false },
                     acquired: Some(Acquired { place: 0, key: owned, hash, mode }),
-                });
+                }));
             }
             TableEntry::Occupied(occupied) => {
                 let entry = occupied.into_mut();
                 let outcome = LockOutcome::Acquired { waited: false };
                 match entry.state.attempt(agent, mode) {
-                    Attempt::AlreadyHeld => return Ok(Locked { outcome, acquired: None }),
+                    Attempt::AlreadyHeld => return Ok(Some(Locked { outcome, acquired: None })),
                     Attempt::Granted => {
                         let acquired = Acquired { place: 0, key: entry.key.clone(), hash, mode };
-                        return Ok(Locked { outcome, acquired: Some(acquired) });
+                        return Ok(Some(Locked { outcome, acquired: Some(acquired) }));
                     }
                     Attempt::Blocked { place } => (entry.key.clone(), place, &mut entry.state),
                 }
             }
         };
         let deadline = match wait {
-            WaitPolicy::Skip => return Ok(Locked { outcome: LockOutcome::Skipped, acquired: None }),
+            WaitPolicy::Skip => {
+                return Ok(Some(Locked { outcome: LockOutcome::Skipped, acquired: None }));
+            }
             WaitPolicy::Error => return Err(Error::LockNotAvailable),
             WaitPolicy::Block { timeout } => {
                 (!timeout.is_zero()).then(|| Instant::now().checked_add(timeout)).flatten()
@@ -280,10 +330,10 @@ impl LockManager {
         state.waiters.insert(place, waiter.clone());
         drop(shard);
         self.wait(session, &waiter, deadline)?;
-        Ok(Locked {
+        Ok(Some(Locked {
             outcome: LockOutcome::Acquired { waited: true },
             acquired: Some(Acquired { place: 0, key: owned, hash, mode }),
-        })
+        }))
     }
 
     /// Sleeps until the enqueued request is granted, or takes it back.
@@ -362,15 +412,16 @@ impl LockManager {
     }
 
     pub fn savepoint(&self, owner: &LockOwner) -> LockMark {
-        LockMark(owner.acquired.lock().last)
+        LockMark(owner.acquired.lock().last())
     }
 
     /// Gives back what was acquired since the mark, and undoes upgrades of locks held before it.
     pub fn rollback_to(&self, owner: &LockOwner, mark: LockMark) {
         let undone = {
-            let mut acquired = owner.acquired.lock();
-            let from = acquired.entries.partition_point(|entry| entry.place <= mark.0);
-            acquired.entries.split_off(from)
+            let mut list = owner.acquired.lock();
+            let undone = list.split_off(mark.0);
+            owner.memory.store(list.bytes(), Ordering::Relaxed);
+            undone
         };
         for entry in undone.iter().rev() {
             self.release(owner.agent, entry.key.as_ref(), entry.hash, Some(entry.mode));
@@ -379,71 +430,108 @@ impl LockManager {
 
     /// End of the transaction: all its locks of transaction scope.
     pub fn release_all(&self, owner: &LockOwner) {
-        let acquired = std::mem::take(&mut owner.acquired.lock().entries);
+        let acquired = {
+            let mut list = owner.acquired.lock();
+            owner.memory.store(0, Ordering::Relaxed);
+            list.end()
+        };
         for entry in &acquired {
             self.release(owner.agent, entry.key.as_ref(), entry.hash, None);
         }
+        if acquired.len() > MANY {
+            self.table.shrink();
+        }
     }
 
-    /// The transaction is going to hand row locks over to the store: others can wait for its end
-    /// ([`LockManager::wait_for_end`]). No savepoint undoes it.
+    /// The transaction is going to hand something over to the store: `pg_locks` is to show that it has a number. No savepoint
+    /// undoes it.
     pub(crate) fn announce(&self, owner: &LockOwner) -> Result<()> {
         let key = KeyRef::Object(LockTag::Transaction(owner.number()));
         let mode = Mode::of_table(TableLockMode::Exclusive);
-        let locked = self.lock(&owner.session, owner.agent, key, mode, WaitPolicy::Error)?;
-        if let Some(acquired) = locked.acquired {
-            owner.acquired.lock().entries.insert(0, acquired);
+        let locked = self.lock(&owner.session, owner.agent, key, mode, WaitPolicy::Error, None)?;
+        if let Some(acquired) = locked.and_then(|locked| locked.acquired) {
+            owner.acquired.lock().push_front(acquired);
         }
         Ok(())
     }
 
-    /// Returns when the transaction has ended. Errors as for [`LockManager::lock_row`].
-    pub(crate) fn wait_for_end(
-        &self,
-        owner: &LockOwner,
-        number: TransactionNumber,
-        wait: WaitPolicy,
-    ) -> Result<()> {
-        let mark = self.savepoint(owner);
-        let tag = LockTag::Transaction(number);
-        self.lock_object(owner, tag, TableLockMode::Share, LockScope::Transaction, wait)?;
-        self.rollback_to(owner, mark);
-        Ok(())
+    /// How often row locks were handed over so far.
+    pub(crate) fn hand_overs(&self) -> u64 {
+        self.hand_overs.load(Ordering::Acquire)
     }
 
-    /// The strongest mode that the transaction holds of each row of which `wanted` says so.
-    pub(crate) fn row_modes(
-        &self,
-        owner: &LockOwner,
-        wanted: impl Fn(&[u8]) -> bool,
-    ) -> HashMap<Arc<[u8]>, RowLockMode> {
-        let mut modes: HashMap<Arc<[u8]>, RowLockMode> = HashMap::new();
-        for entry in &owner.acquired.lock().entries {
+    /// The row locks that the transaction has here, by key and place.
+    pub(crate) fn row_locks(&self, owner: &LockOwner) -> Vec<(Arc<[u8]>, PlacedMode)> {
+        let mut rows: Vec<(Arc<[u8]>, PlacedMode)> = Vec::new();
+        for entry in owner.acquired.lock().iter() {
             if let LockKey::Row(key) = &entry.key
                 && let Some(mode) = entry.mode.row_mode()
-                && wanted(key)
             {
-                let strongest = modes.entry(key.clone()).or_insert(mode);
-                *strongest = mode.max(*strongest);
+                rows.push((key.clone(), (entry.place, mode)));
             }
         }
-        modes
+        rows.sort_unstable();
+        rows
     }
 
-    /// Gives back the locks of rows of which `gone` says so: something in the store stands for them now.
-    pub(crate) fn hand_over_rows(&self, owner: &LockOwner, gone: impl Fn(&[u8]) -> bool) {
-        let handed_over: Vec<Acquired> = {
-            let mut acquired = owner.acquired.lock();
-            let is_gone = |entry: &mut Acquired| matches!(&entry.key, LockKey::Row(key) if gone(key));
-            let handed_over = acquired.entries.extract_if(.., is_gone).collect();
-            if acquired.entries.capacity() > 2 * acquired.entries.len() {
-                acquired.entries.shrink_to_fit();
-            }
-            handed_over
-        };
-        for entry in &handed_over {
-            self.release(owner.agent, entry.key.as_ref(), entry.hash, None);
+    /// Forgets row locks that have records now: those up to a place, save those that somebody waits for.
+    pub(crate) fn hand_over_rows(&self, owner: &LockOwner, up_to: u64) {
+        // Before the first is forgotten ([`crate::spilled_locks`]).
+        self.hand_overs.fetch_add(1, Ordering::AcqRel);
+        {
+            let mut list = owner.acquired.lock();
+            list.hand_over(|entry| entry.place <= up_to && self.hand_over(owner.agent, entry));
+            owner.memory.store(list.bytes(), Ordering::Relaxed);
         }
+        self.table.shrink();
+    }
+
+    /// `false` if it stays.
+    fn hand_over(&self, agent: Agent, entry: &Acquired) -> bool {
+        let LockKey::Row(key) = &entry.key else { return false };
+        let mut shard = self.table.shard(entry.hash);
+        let Some(state) = shard.state(entry.hash, KeyRef::Row(key)) else { return true };
+        if !state.waiters.is_empty() && state.is_held_by(agent) {
+            return false;
+        }
+        state.release(agent, None);
+        shard.remove_unused(entry.hash, KeyRef::Row(key));
+        true
+    }
+
+    /// Whether row locks that `owner` has in the store stand in the way of `mode`. If so and they are to be `waited_for`, they are
+    /// put back among those that are here.
+    pub(crate) fn bring_back(
+        &self,
+        owner: &LockOwner,
+        key: &[u8],
+        stored: &[PlacedMode],
+        mode: RowLockMode,
+        waited_for: bool,
+    ) -> bool {
+        let mut list = owner.acquired.lock();
+        let held = || stored.iter().filter(|(place, _)| !list.is_undone(*place));
+        if list.has_ended() || !held().any(|(_, held)| held.conflicts_with(mode)) {
+            return false;
+        }
+        let missing: Vec<PlacedMode> = held().filter(|(place, _)| !list.has(*place)).copied().collect();
+        if !waited_for || missing.is_empty() {
+            return true;
+        }
+        let key = KeyRef::Row(key);
+        let hash = self.table.hash(key);
+        let mut shard = self.table.shard(hash);
+        let entry = shard.0.entry(hash, |entry| key.is(&entry.key), |entry| entry.hash);
+        let mut entry =
+            entry.or_insert_with(|| Entry { key: key.to_key(), hash, state: LockState::default() });
+        let entry = entry.get_mut();
+        for (place, mode) in missing {
+            let mode = Mode::of_row(mode);
+            entry.state.add_hold(owner.agent, mode);
+            list.bring_back(Acquired { place, key: entry.key.clone(), hash, mode });
+        }
+        owner.memory.store(list.bytes(), Ordering::Relaxed);
+        true
     }
 
     /// Releases one hold of a session-level lock; `false` if it was not held.

@@ -3,7 +3,7 @@
 //! Invariants between any two changes:
 //! - Holders of different agents do not conflict.
 //! - Every waiter has a reason: its mode conflicts with a holder of another agent, or with the mode of a waiter
-//!   in front of it. So after each change that takes something away, [`LockState::grant_waiters`] runs.
+//!   in front of it. (A row's waiter has come because of a holder, and may stay because of a waiter.) So after each change that takes something away, [`LockState::grant_waiters`] runs.
 //! - A waiter that already holds the lock in some mode stands in front of those whom that mode keeps waiting.
 
 use std::collections::VecDeque;
@@ -121,6 +121,10 @@ impl LockState {
         state
     }
 
+    pub(super) fn is_held_by(&self, agent: Agent) -> bool {
+        self.holds.iter().any(|hold| hold.agent == agent)
+    }
+
     pub(super) fn is_unused(&self) -> bool {
         self.holds.is_empty() && self.waiters.is_empty()
     }
@@ -145,12 +149,11 @@ impl LockState {
             }
         }
         let place = self.place(own);
-        let ahead = self.waiters.iter().take(place);
-        if blocked
-            || ahead
-                .filter(|w| !w.agent.is_one_with(&agent, mode))
-                .any(|w| ModeSet::of(w.mode).intersects(conflicts))
-        {
+        let waits_behind = |waiter: &Arc<Waiter>| {
+            !waiter.agent.is_one_with(&agent, mode) && ModeSet::of(waiter.mode).intersects(conflicts)
+        };
+        // A row's sharers do not wait for those who only wait to change it.
+        if blocked || (!mode.is_row() && self.waiters.iter().take(place).any(waits_behind)) {
             return Attempt::Blocked { place };
         }
         match own_at {
@@ -200,7 +203,7 @@ impl LockState {
         }
     }
 
-    fn add_hold(&mut self, agent: Agent, mode: Mode) {
+    pub(super) fn add_hold(&mut self, agent: Agent, mode: Mode) {
         match self.holds.iter_mut().find(|hold| hold.agent == agent) {
             Some(hold) => hold.modes.add(ModeSet::of(mode)),
             None => self.holds.push(Hold { agent, modes: ModeSet::of(mode) }),
@@ -283,14 +286,32 @@ mod tests {
     }
 
     #[test]
-    fn nobody_overtakes_a_conflicting_waiter() {
+    fn only_sharers_overtake() {
         let mut lock = Bench(LockState::default());
         assert!(lock.ask(1, Share));
         assert!(!lock.ask(2, NoKeyUpdate));
-        assert!(!lock.ask(3, Share), "compatible with the holder, but 2 was first");
+        assert!(lock.ask(3, Share), "compatible with the holder");
         assert!(lock.ask(4, KeyShare));
-        assert_eq!(lock.release(1), [2]);
-        assert_eq!(lock.release(2), [3]);
+        assert!(!lock.ask(5, Update));
+        assert!(!lock.ask(6, NoKeyUpdate));
+        assert!(lock.release(1).is_empty());
+        assert_eq!(lock.release(3), [2], "4 is not in its way");
+        assert!(!lock.ask(7, Share), "now it conflicts with the holder");
+        assert!(lock.release(4).is_empty());
+        assert_eq!(lock.release(2), [5]);
+        assert_eq!(lock.release(5), [6]);
+        assert_eq!(lock.release(6), [7]);
+    }
+
+    #[test]
+    fn tables_are_locked_in_the_order_of_requests() {
+        let mut lock = LockState::held_by(agent(1), Mode::of_table(crate::TableLockMode::AccessShare));
+        let exclusive = Mode::of_table(crate::TableLockMode::AccessExclusive);
+        let Attempt::Blocked { place } = lock.attempt(agent(2), exclusive) else { panic!() };
+        let key = LockKey::Row(Arc::from(&b"k"[..]));
+        lock.waiters.insert(place, Arc::new(Waiter::new(agent(2), exclusive, key, 0)));
+        let share = Mode::of_table(crate::TableLockMode::AccessShare);
+        assert_eq!(lock.attempt(agent(3), share), Attempt::Blocked { place: 1 });
     }
 
     #[test]
@@ -309,9 +330,11 @@ mod tests {
     #[test]
     fn a_withdrawn_waiter_lets_those_behind_it_through() {
         let mut lock = Bench(LockState::default());
-        assert!(lock.ask(1, Share));
+        assert!(lock.ask(1, KeyShare));
+        assert!(lock.ask(4, Share));
         assert!(!lock.ask(2, Update));
-        assert!(!lock.ask(3, Share));
+        assert!(!lock.ask(3, NoKeyUpdate));
+        assert!(lock.release(4).is_empty(), "2 was first");
         let waiter = lock.0.waiters[0].clone();
         assert!(lock.0.withdraw(&waiter));
         assert!(!lock.0.withdraw(&waiter));

@@ -113,6 +113,15 @@ impl LockTable {
         self.shards[Self::shard_of(hash)].0.lock()
     }
 
+    /// Gives back memory that many locks have needed which are gone.
+    pub(super) fn shrink(&self) {
+        self.each_shard(|shard| {
+            if shard.0.capacity() > 4 * (shard.0.len() + 16) {
+                shard.0.shrink_to_fit(|entry| entry.hash);
+            }
+        });
+    }
+
     /// All shards at once, in their order: nothing changes while the guards live.
     pub(super) fn lock_all(&self) -> AllShards<'_> {
         AllShards(self.shards.iter().map(|shard| shard.0.lock()).collect())

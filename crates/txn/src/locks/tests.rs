@@ -214,17 +214,18 @@ fn a_circle_of_five_over_rows_and_tables() {
     assert_eq!(actors[3].answer().unwrap(), WAITED);
 }
 
-/// 1 holds x; 2 waits for it exclusively; 3 holds y and asks to share x, so queues behind 2. Then 1 asks for y: a circle
-/// 1 -> 3 -> 2 -> 1 with one soft edge (3 behind 2), and letting 3 in first solves it without a victim.
+/// 1 holds table x; 2 waits for it exclusively; 3 holds row y and asks to share x, so queues behind 2. Then 1 asks for y: a
+/// circle 1 -> 3 -> 2 -> 1 with one soft edge (3 behind 2), and letting 3 in first solves it without a victim.
 #[test]
 fn a_soft_edge_is_turned_around() {
     let manager = Arc::new(LockManager::new());
     let (a, b, c) = (Actor::start(&manager, 1), Actor::start(&manager, 2), Actor::start(&manager, 3));
-    a.row("x", RowLockMode::Share).unwrap();
+    a.begin_table(7, TableLockMode::AccessShare);
+    a.answer().unwrap();
     c.row("y", RowLockMode::Update).unwrap();
-    b.begin_row("x", RowLockMode::Update, BLOCK);
+    b.begin_table(7, TableLockMode::AccessExclusive);
     until_waiting(&manager, 1);
-    c.begin_row("x", RowLockMode::Share, BLOCK);
+    c.begin_table(7, TableLockMode::AccessShare);
     until_waiting(&manager, 2);
     a.begin_row("y", RowLockMode::Update, BLOCK);
     assert_eq!(c.answer().unwrap(), WAITED);
@@ -410,4 +411,32 @@ fn a_hot_row_goes_round() {
         thread.join().unwrap();
     }
     assert!(turns.iter().all(|turns| turns.load(Ordering::SeqCst) == 50));
+}
+
+/// Who asks with an old number of hand-overs might not have seen the record of what was handed over since.
+#[test]
+fn hand_overs_are_noticed_and_come_back() {
+    let manager = LockManager::new();
+    let (a, b) = (owner(1), owner(2));
+    let before = manager.hand_overs();
+    manager.lock_row(&a, b"k", RowLockMode::Share, BLOCK).unwrap();
+    manager.lock_row(&a, b"k", RowLockMode::Update, BLOCK).unwrap();
+    let rows = manager.row_locks(&a);
+    let stored: Vec<PlacedMode> = rows.iter().map(|(_, placed)| *placed).collect();
+    assert_eq!(stored, [(1, RowLockMode::Share), (2, RowLockMode::Update)]);
+    assert!(a.memory() > 0);
+    manager.hand_over_rows(&a, 2);
+    assert!(manager.list().is_empty() && a.memory() == 0);
+    let ask = |mode, number| manager.lock_row_unless_moved(&b, b"k", mode, WaitPolicy::Skip, number).unwrap();
+    assert_eq!(ask(RowLockMode::Update, before), None);
+    assert!(manager.bring_back(&a, b"k", &stored, RowLockMode::KeyShare, true));
+    assert_eq!(ask(RowLockMode::Update, manager.hand_overs()), Some(LockOutcome::Skipped));
+    manager.rollback_to(&a, LockMark(1));
+    assert!(!manager.bring_back(&a, b"k", &stored, RowLockMode::Share, true), "the update was undone");
+    assert_eq!(ask(RowLockMode::Share, manager.hand_overs()), Some(GRANTED));
+    assert_eq!(ask(RowLockMode::NoKeyUpdate, manager.hand_overs()), Some(LockOutcome::Skipped));
+    manager.release_all(&a);
+    assert!(!manager.bring_back(&a, b"k", &stored, RowLockMode::Update, true), "it has ended");
+    manager.release_all(&b);
+    assert!(manager.list().is_empty());
 }
