@@ -182,34 +182,23 @@ impl Cursor {
             iterator: self.iterator.as_mut().expect("the iterator is given back on drop only"),
             stats: &mut self.stats,
         };
-        match self.state {
+        let known = match self.state {
             State::End => return Ok(false),
             State::Start => {
-                walk.stats.requests += 1;
-                renew_if_needed(&self.engine, &mut self.learner, &mut walk)?;
-                let known = self.learner.as_mut().and_then(|l| l.begin(&self.low, &self.high, self.at));
-                match known {
-                    Some(jump) if jump.to.bytes >= self.high => {
-                        walk.count_jump(&jump);
-                        self.state = State::End;
-                        return Ok(false);
-                    }
-                    Some(jump) => walk.jump_forward(&jump)?,
-                    None => walk.seek_bound(&self.low)?,
+                begin(&self.engine, &mut self.learner, &mut walk, (&self.low, &self.high), self.at)?
+            }
+            State::OnRow => self.learner.as_mut().and_then(|l| l.leave(&self.key, walk.stats.steps())),
+            State::OnResolved => None,
+        };
+        match (known, self.state) {
+            (Some(jump), _) => {
+                if !walk.jump_forward(&jump, &self.high)? {
+                    return Ok(self.end_of_range());
                 }
             }
-            State::OnRow => {
-                match self.learner.as_mut().and_then(|l| l.leave(&self.key, walk.stats.steps())) {
-                    Some(jump) if jump.to.bytes >= self.high => {
-                        walk.count_jump(&jump);
-                        self.state = State::End;
-                        return Ok(false);
-                    }
-                    Some(jump) => walk.jump_forward(&jump)?,
-                    None => walk.leave_row(&self.key)?,
-                }
-            }
-            State::OnResolved => walk.pass_row(&self.key)?,
+            (None, State::OnRow) => walk.leave_row(&self.key)?,
+            (None, State::OnResolved) => walk.pass_row(&self.key)?,
+            (None, State::Start | State::End) => walk.seek_bound(&self.low)?,
         }
         while let Some((found, time)) = walk.current()? {
             if found >= &self.high[..] {
@@ -219,20 +208,16 @@ impl Cursor {
             self.key.extend_from_slice(found);
             if self.resolves && time.is_provisional() {
                 let visible = walk.resolve(&self.engine, &self.key, self.at, &mut self.value)?;
-                if let Some(learner) = &mut self.learner {
-                    // Nothing is learned here: the versions are still on their way.
-                    learner.live(&self.key, walk.stats.steps());
-                }
                 if let Some((time, is_value)) = visible {
                     walk.stats.newest_seen = walk.stats.newest_seen.max(time);
                     if is_value {
-                        walk.stats.keys_found += 1;
-                        walk.stats.bytes_read += (self.key.len() + self.value.len()) as u64;
-                        self.time = time;
-                        self.state = State::OnResolved;
-                        return Ok(true);
+                        return Ok(self.give_row(time, State::OnResolved, self.value.len()));
                     }
                     walk.stats.tombstones_skipped += 1;
+                }
+                if let Some(learner) = &mut self.learner {
+                    // Nothing is learned here: the versions are still on their way.
+                    learner.live(&self.key, walk.stats.steps());
                 }
                 walk.pass_row(&self.key)?;
                 continue;
@@ -244,14 +229,8 @@ impl Cursor {
             if let Some(time) = visible {
                 walk.stats.newest_seen = walk.stats.newest_seen.max(time);
                 if let Some(payload) = value::split_stored(walk.iterator.value().unwrap_or(&[]))? {
-                    walk.stats.keys_found += 1;
-                    walk.stats.bytes_read += (self.key.len() + payload.len()) as u64;
-                    self.time = time;
-                    self.state = State::OnRow;
-                    if let Some(learner) = &mut self.learner {
-                        learner.live(&self.key, walk.stats.steps());
-                    }
-                    return Ok(true);
+                    let value_bytes = payload.len();
+                    return Ok(self.give_row(time, State::OnRow, value_bytes));
                 }
                 walk.stats.tombstones_skipped += 1;
                 since = time;
@@ -263,23 +242,18 @@ impl Cursor {
             match step {
                 Step::Walk if visible.is_some() => walk.leave_row(&self.key)?,
                 Step::Walk => {}
-                Step::Jump(jump) if jump.to.bytes >= self.high => {
-                    walk.count_jump(&jump);
-                    break;
+                Step::Jump(jump) => {
+                    if !walk.jump_forward(&jump, &self.high)? {
+                        break;
+                    }
                 }
-                Step::Jump(jump) => walk.jump_forward(&jump)?,
                 Step::Renew => {
                     renew_if_needed(&self.engine, &mut self.learner, &mut walk)?;
                     walk.seek_behind(&self.key);
                 }
             }
         }
-        if let Some(learner) = &mut self.learner {
-            let bound = if self.direction == Direction::Forward { &self.high } else { &self.low };
-            learner.end(bound, walk.stats.steps());
-        }
-        self.state = State::End;
-        Ok(false)
+        Ok(self.end_of_range())
     }
 
     fn advance_backward(&mut self) -> Result<bool> {
@@ -290,16 +264,12 @@ impl Cursor {
         match self.state {
             State::End => return Ok(false),
             State::Start => {
-                walk.stats.requests += 1;
-                renew_if_needed(&self.engine, &mut self.learner, &mut walk)?;
-                let known = self.learner.as_mut().and_then(|l| l.begin(&self.low, &self.high, self.at));
-                match known {
-                    Some(jump) if jump.to.bytes <= self.low => {
-                        walk.count_jump(&jump);
-                        self.state = State::End;
-                        return Ok(false);
+                match begin(&self.engine, &mut self.learner, &mut walk, (&self.low, &self.high), self.at)? {
+                    Some(jump) => {
+                        if !walk.jump_backward(&jump, &self.low, &mut self.key)? {
+                            return Ok(self.end_of_range());
+                        }
                     }
-                    Some(jump) => walk.jump_backward(&jump, &mut self.key)?,
                     None => walk.seek_last_before(&self.high, &mut self.key)?,
                 }
             }
@@ -325,14 +295,7 @@ impl Cursor {
             if let Some((time, is_value)) = row.visible {
                 walk.stats.newest_seen = walk.stats.newest_seen.max(time);
                 if is_value {
-                    walk.stats.keys_found += 1;
-                    walk.stats.bytes_read += (self.key.len() + self.value.len()) as u64;
-                    self.time = time;
-                    self.state = State::OnRow;
-                    if let Some(learner) = &mut self.learner {
-                        learner.live(&self.key, walk.stats.steps());
-                    }
-                    return Ok(true);
+                    return Ok(self.give_row(time, State::OnRow, self.value.len()));
                 }
                 walk.stats.tombstones_skipped += 1;
                 since = time;
@@ -349,24 +312,58 @@ impl Cursor {
             match step {
                 // The iterator is before the key already.
                 Step::Walk => {}
-                Step::Jump(jump) if jump.to.bytes <= self.low => {
-                    walk.count_jump(&jump);
-                    break;
+                Step::Jump(jump) => {
+                    if !walk.jump_backward(&jump, &self.low, &mut self.key)? {
+                        break;
+                    }
                 }
-                Step::Jump(jump) => walk.jump_backward(&jump, &mut self.key)?,
                 Step::Renew => {
                     renew_if_needed(&self.engine, &mut self.learner, &mut walk)?;
                     walk.seek_before(&self.key);
                 }
             }
         }
+        Ok(self.end_of_range())
+    }
+
+    /// Gives out the row of `self.key`, a value of so many bytes. `true`, for [`Cursor::advance`] to return.
+    #[inline]
+    fn give_row(&mut self, time: Timestamp, state: State, value_bytes: usize) -> bool {
+        self.stats.keys_found += 1;
+        self.stats.bytes_read += (self.key.len() + value_bytes) as u64;
+        self.time = time;
+        self.state = state;
         if let Some(learner) = &mut self.learner {
-            let bound = if self.direction == Direction::Forward { &self.high } else { &self.low };
-            learner.end(bound, walk.stats.steps());
+            learner.live(&self.key, self.stats.steps());
+        }
+        true
+    }
+
+    /// Nothing is left of the range. `false`, for [`Cursor::advance`] to return.
+    fn end_of_range(&mut self) -> bool {
+        if let Some(learner) = &mut self.learner {
+            let bound = match self.direction {
+                Direction::Forward => &self.high,
+                Direction::Backward => &self.low,
+            };
+            learner.end(bound, self.stats.steps());
         }
         self.state = State::End;
-        Ok(false)
+        false
     }
+}
+
+/// Begins with a range: what is known to be dead at its beginning, if anything is.
+fn begin(
+    engine: &Engine,
+    learner: &mut Option<Learner>,
+    walk: &mut Walk<'_>,
+    (low, high): (&[u8], &[u8]),
+    at: Timestamp,
+) -> Result<Option<Jump>> {
+    walk.stats.requests += 1;
+    renew_if_needed(engine, learner, walk)?;
+    Ok(learner.as_mut().and_then(|learner| learner.begin(low, high, at)))
 }
 
 /// Replaces a learner's iterator that is too old to learn from; the caller positions it. What the cursor sees
@@ -447,26 +444,33 @@ impl Walk<'_> {
         self.stats.newest_seen = self.stats.newest_seen.max(jump.since);
     }
 
-    /// To the first version of a key at or behind a border.
-    fn jump_forward(&mut self, jump: &Jump) -> Result<()> {
+    /// To the first version of a key at or behind a border; `false`, and nowhere, if that is beyond `high`.
+    fn jump_forward(&mut self, jump: &Jump, high: &[u8]) -> Result<bool> {
         self.count_jump(jump);
+        if jump.to.bytes[..] >= *high {
+            return Ok(false);
+        }
         match (jump.to.kind, jump.to.key_before()) {
             (_, Some(key)) => self.seek_behind(key),
             (EdgeKind::Key, None) => self.seek_version(&jump.to.bytes, Timestamp::MAX),
             (_, None) => self.seek_bound(&jump.to.bytes)?,
         }
-        Ok(())
+        Ok(true)
     }
 
-    /// To the last version of a key before a border. `scratch` is overwritten.
-    fn jump_backward(&mut self, jump: &Jump, scratch: &mut Vec<u8>) -> Result<()> {
+    /// To the last version of a key before a border; `false`, and nowhere, if that is beyond `low`. `scratch` is
+    /// overwritten.
+    fn jump_backward(&mut self, jump: &Jump, low: &[u8], scratch: &mut Vec<u8>) -> Result<bool> {
         self.count_jump(jump);
+        if jump.to.bytes[..] <= *low {
+            return Ok(false);
+        }
         match (jump.to.kind, jump.to.key_before()) {
             (_, Some(key)) => self.seek_last_of(key),
             (EdgeKind::Key, None) => self.seek_before(&jump.to.bytes),
             (_, None) => self.seek_last_before(&jump.to.bytes, scratch)?,
         }
-        Ok(())
+        Ok(true)
     }
 
     /// To the oldest version of `key`, or before it if there is none.
