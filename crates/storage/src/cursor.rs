@@ -187,7 +187,7 @@ impl Cursor {
             State::Start => {
                 begin(&self.engine, &mut self.learner, &mut walk, (&self.low, &self.high), self.at)?
             }
-            State::OnRow => self.learner.as_mut().and_then(|l| l.leave(&self.key, walk.stats.steps())),
+            State::OnRow => self.learner.as_mut().and_then(|l| l.leave(&self.key, walk.stats.counters.steps())),
             State::OnResolved => None,
         };
         match (known, self.state) {
@@ -213,11 +213,11 @@ impl Cursor {
                     if is_value {
                         return Ok(self.give_row(time, State::OnResolved, self.value.len()));
                     }
-                    walk.stats.tombstones_skipped += 1;
+                    walk.stats.counters.tombstones_skipped += 1;
                 }
                 if let Some(learner) = &mut self.learner {
                     // Nothing is learned here: the versions are still on their way.
-                    learner.live(&self.key, walk.stats.steps());
+                    learner.live(&self.key, walk.stats.counters.steps());
                 }
                 walk.pass_row(&self.key)?;
                 continue;
@@ -232,11 +232,11 @@ impl Cursor {
                     let value_bytes = payload.len();
                     return Ok(self.give_row(time, State::OnRow, value_bytes));
                 }
-                walk.stats.tombstones_skipped += 1;
+                walk.stats.counters.tombstones_skipped += 1;
                 since = time;
             }
             let step = match &mut self.learner {
-                Some(learner) => learner.dead(&self.key, since, newer, walk.stats.steps()),
+                Some(learner) => learner.dead(&self.key, since, newer, walk.stats.counters.steps()),
                 None => Step::Walk,
             };
             match step {
@@ -297,16 +297,16 @@ impl Cursor {
                 if is_value {
                     return Ok(self.give_row(time, State::OnRow, self.value.len()));
                 }
-                walk.stats.tombstones_skipped += 1;
+                walk.stats.counters.tombstones_skipped += 1;
                 since = time;
             }
             let step = match &mut self.learner {
                 Some(learner) if marked => {
                     // Nothing is learned here: the versions are still on their way.
-                    learner.live(&self.key, walk.stats.steps());
+                    learner.live(&self.key, walk.stats.counters.steps());
                     Step::Walk
                 }
-                Some(learner) => learner.dead(&self.key, since, row.newer, walk.stats.steps()),
+                Some(learner) => learner.dead(&self.key, since, row.newer, walk.stats.counters.steps()),
                 None => Step::Walk,
             };
             match step {
@@ -329,12 +329,12 @@ impl Cursor {
     /// Gives out the row of `self.key`, a value of so many bytes. `true`, for [`Cursor::advance`] to return.
     #[inline]
     fn give_row(&mut self, time: Timestamp, state: State, value_bytes: usize) -> bool {
-        self.stats.keys_found += 1;
-        self.stats.bytes_read += (self.key.len() + value_bytes) as u64;
+        self.stats.counters.keys_found += 1;
+        self.stats.counters.bytes_read += (self.key.len() + value_bytes) as u64;
         self.time = time;
         self.state = state;
         if let Some(learner) = &mut self.learner {
-            learner.live(&self.key, self.stats.steps());
+            learner.live(&self.key, self.stats.counters.steps());
         }
         true
     }
@@ -346,7 +346,7 @@ impl Cursor {
                 Direction::Forward => &self.high,
                 Direction::Backward => &self.low,
             };
-            learner.end(bound, self.stats.steps());
+            learner.end(bound, self.stats.counters.steps());
         }
         self.state = State::End;
         false
@@ -361,7 +361,7 @@ fn begin(
     (low, high): (&[u8], &[u8]),
     at: Timestamp,
 ) -> Result<Option<Jump>> {
-    walk.stats.requests += 1;
+    walk.stats.counters.requests += 1;
     renew_if_needed(engine, learner, walk)?;
     Ok(learner.as_mut().and_then(|learner| learner.begin(low, high, at)))
 }
@@ -374,7 +374,7 @@ fn renew_if_needed(engine: &Engine, learner: &mut Option<Learner>, walk: &mut Wa
     {
         let mark = engine.dead_ranges().mark();
         walk.iterator.refresh()?;
-        learner.renewed(mark, walk.stats.steps());
+        learner.renewed(mark, walk.stats.counters.steps());
     }
     Ok(())
 }
@@ -416,19 +416,19 @@ impl Walk<'_> {
 
     #[inline]
     fn next(&mut self) {
-        self.stats.nexts += 1;
+        self.stats.counters.nexts += 1;
         self.iterator.next();
     }
 
     #[inline]
     fn prev(&mut self) {
-        self.stats.nexts += 1;
+        self.stats.counters.nexts += 1;
         self.iterator.prev();
     }
 
     /// To the first version of a key at or behind `bound`.
     fn seek_bound(&mut self, bound: &[u8]) -> Result<()> {
-        self.stats.seeks += 1;
+        self.stats.counters.seeks += 1;
         self.iterator.seek(bound);
         // A stored key behind the bound may belong to a key before it, of which the bound is an extension.
         let before = match self.current()? {
@@ -440,7 +440,7 @@ impl Walk<'_> {
     }
 
     fn count_jump(&mut self, jump: &Jump) {
-        self.stats.ranges_skipped += 1;
+        self.stats.counters.ranges_skipped += 1;
         self.stats.newest_seen = self.stats.newest_seen.max(jump.since);
     }
 
@@ -477,7 +477,7 @@ impl Walk<'_> {
     fn seek_last_of(&mut self, key: &[u8]) {
         let mut target = std::mem::take(&mut self.iterator.target);
         key::write_stored(&mut target, key, Timestamp::MIN);
-        self.stats.seeks += 1;
+        self.stats.counters.seeks += 1;
         self.iterator.seek_for_prev(&target);
         self.iterator.target = target;
     }
@@ -486,7 +486,7 @@ impl Walk<'_> {
     fn seek_version(&mut self, key: &[u8], at: Timestamp) {
         let mut target = std::mem::take(&mut self.iterator.target);
         key::write_stored(&mut target, key, at);
-        self.stats.seeks += 1;
+        self.stats.counters.seeks += 1;
         self.iterator.seek(&target);
         self.iterator.target = target;
     }
@@ -500,7 +500,7 @@ impl Walk<'_> {
     fn seek_before(&mut self, key: &[u8]) {
         let mut target = std::mem::take(&mut self.iterator.target);
         key::write_stored(&mut target, key, Timestamp::MAX);
-        self.stats.seeks += 1;
+        self.stats.counters.seeks += 1;
         self.iterator.seek_for_prev(&target);
         self.iterator.target = target;
     }
@@ -510,7 +510,7 @@ impl Walk<'_> {
         // A key that is a proper prefix of the bound is below it, though its stored keys may lie behind it. That
         // needs a bound that is longer than a storage id.
         if bound.len() > key::STORAGE_ID_BYTES {
-            self.stats.seeks += 1;
+            self.stats.counters.seeks += 1;
             self.iterator.seek(bound);
             if let Some((found, _)) = self.current()?
                 && found < bound
@@ -521,7 +521,7 @@ impl Walk<'_> {
                 return Ok(());
             }
         }
-        self.stats.seeks += 1;
+        self.stats.counters.seeks += 1;
         self.iterator.seek_for_prev(bound);
         Ok(())
     }
@@ -530,7 +530,7 @@ impl Walk<'_> {
     /// is none, with the iterator behind the key.
     fn find_at(&mut self, key: &[u8], at: Timestamp) -> Result<Option<Timestamp>> {
         for _ in 0..STEPS_BEFORE_SEEK {
-            self.stats.versions_skipped += 1;
+            self.stats.counters.versions_skipped += 1;
             self.next();
             match self.current()? {
                 Some((found, time)) if found == key => {
@@ -541,7 +541,7 @@ impl Walk<'_> {
                 _ => return Ok(None),
             }
         }
-        self.stats.versions_skipped += 1;
+        self.stats.counters.versions_skipped += 1;
         self.seek_version(key, at);
         match self.current()? {
             Some((found, time)) if found == key => Ok(Some(time)),
@@ -554,7 +554,7 @@ impl Walk<'_> {
         for _ in 0..STEPS_BEFORE_SEEK {
             self.next();
             match self.current()? {
-                Some((found, _)) if found == key => self.stats.versions_skipped += 1,
+                Some((found, _)) if found == key => self.stats.counters.versions_skipped += 1,
                 _ => return Ok(()),
             }
         }
@@ -590,7 +590,7 @@ impl Walk<'_> {
                 break;
             }
             numbers.push(time.spill());
-            self.stats.versions_skipped += 1;
+            self.stats.counters.versions_skipped += 1;
             self.next();
         }
         let after = visible.unwrap_or(Timestamp::MIN);
@@ -611,13 +611,13 @@ impl Walk<'_> {
                 _ => return Ok(RowSeen { visible, newer: false }),
             };
             if time > at {
-                self.stats.versions_skipped += 1;
+                self.stats.counters.versions_skipped += 1;
                 // Only newer ones lie ahead.
                 self.skip_newer(key)?;
                 return Ok(RowSeen { visible, newer: true });
             }
             if visible.is_some() {
-                self.stats.versions_skipped += 1;
+                self.stats.counters.versions_skipped += 1;
             }
             visible = Some((time, self.read_payload(payload)?));
             self.prev();
@@ -626,7 +626,7 @@ impl Walk<'_> {
             Some((found, _)) if found == key => {}
             _ => return Ok(RowSeen { visible, newer: false }),
         }
-        self.stats.versions_skipped += 1;
+        self.stats.counters.versions_skipped += 1;
         self.seek_version(key, at);
         if let Some((found, time)) = self.current()?
             && found == key
@@ -636,7 +636,7 @@ impl Walk<'_> {
         self.prev();
         let newer = matches!(self.current()?, Some((found, _)) if found == key);
         if newer {
-            self.stats.versions_skipped += 1;
+            self.stats.counters.versions_skipped += 1;
             self.seek_before(key);
         }
         Ok(RowSeen { visible, newer })
@@ -647,7 +647,7 @@ impl Walk<'_> {
         for _ in 0..STEPS_BEFORE_SEEK {
             self.prev();
             match self.current()? {
-                Some((found, _)) if found == key => self.stats.versions_skipped += 1,
+                Some((found, _)) if found == key => self.stats.counters.versions_skipped += 1,
                 _ => return Ok(()),
             }
         }

@@ -559,8 +559,8 @@ impl PointReader<'_> {
 
     #[inline]
     fn find(&mut self, key: &[u8], at: Timestamp, stats: &mut ReadStats) -> Result<Option<Found<'_>>> {
-        stats.requests += 1;
-        stats.seeks += 1;
+        stats.counters.requests += 1;
+        stats.counters.seeks += 1;
         self.seek_version(key, if self.resolves { Timestamp::MAX } else { at });
         let Some(mut time) = self.time_of(key)? else { return Ok(None) };
         let mut is_value = None;
@@ -581,10 +581,10 @@ impl PointReader<'_> {
         stats.newest_seen = stats.newest_seen.max(time);
         match payload {
             Some(payload) => {
-                stats.keys_found += 1;
-                stats.bytes_read += (key.len() + payload.len()) as u64;
+                stats.counters.keys_found += 1;
+                stats.counters.bytes_read += (key.len() + payload.len()) as u64;
             }
-            None => stats.tombstones_skipped += 1,
+            None => stats.counters.tombstones_skipped += 1,
         }
         Ok(Some((time, payload)))
     }
@@ -629,8 +629,8 @@ impl PointReader<'_> {
             && time.is_provisional()
         {
             numbers.push(time.spill());
-            stats.versions_skipped += 1;
-            stats.nexts += 1;
+            stats.counters.versions_skipped += 1;
+            stats.counters.nexts += 1;
             self.iterator().next();
         }
         Ok(numbers)
@@ -647,7 +647,7 @@ impl PointReader<'_> {
         let numbers = self.pass_markers(key, stats)?;
         let mut found = self.time_of(key)?;
         if found.is_some_and(|time| time > at) {
-            stats.seeks += 1;
+            stats.counters.seeks += 1;
             self.seek_version(key, at);
             found = self.time_of(key)?;
         }

@@ -12,7 +12,7 @@ use std::cell::{Cell, RefCell};
 
 use rocksdb::perf::{PerfContext, PerfMetric};
 
-use crate::ReadStats;
+use crate::ReadCounters;
 
 thread_local! {
     static CONTEXT: RefCell<PerfContext> = RefCell::default();
@@ -28,7 +28,7 @@ pub(crate) fn deletes() -> u64 {
 
 /// Adds what this thread has counted since the last call.
 #[inline]
-pub(crate) fn add_to(stats: &mut ReadStats) {
+pub(crate) fn add_to(counters: &mut ReadCounters) {
     CONTEXT.with_borrow(|context| {
         let now = [
             context.metric(PerfMetric::InternalKeySkippedCount),
@@ -36,7 +36,7 @@ pub(crate) fn add_to(stats: &mut ReadStats) {
             context.metric(PerfMetric::InternalRecentSkippedCount),
         ];
         let [keys, deletes, recent] = TAKEN.replace(now);
-        stats.internal_keys += now[0].wrapping_sub(keys) + now[2].wrapping_sub(recent);
-        stats.hidden_deletes += now[1].wrapping_sub(deletes);
+        counters.internal_keys += now[0].wrapping_sub(keys) + now[2].wrapping_sub(recent);
+        counters.hidden_deletes += now[1].wrapping_sub(deletes);
     });
 }

@@ -47,5 +47,5 @@ pub use key::StorageId;
 pub use options::{EngineOptions, Resources};
 pub use pins::{Pin, PinGuard, PinInfo, PinKind, PinView, Pins};
 pub use spills::{ProvisionalCursor, SpillNumber, SpillState, Spills};
-pub use stats::ReadStats;
+pub use stats::{ReadCounters, ReadStats};
 pub use timestamp::Timestamp;

@@ -114,7 +114,7 @@ fn queue_costs_the_same_after_ten_thousand_jobs() {
         for job in 100..10_100 {
             store.write([job], Some(b"job"));
             let (head, stats) = store.first(direction, store.now);
-            costs.push(stats.seeks * 16 + stats.nexts);
+            costs.push(stats.counters.seeks * 16 + stats.counters.nexts);
             store.write([head.unwrap()], None);
             if job % 500 == 0 {
                 let (oldest, stats) = store.first(direction, snapshot);
@@ -157,7 +157,7 @@ fn priority_queue_costs_the_same_after_ten_thousand_jobs() {
             others.pop_front();
         }
         let (head, stats) = store.first(Direction::Forward, store.now);
-        costs.push(stats.seeks + stats.nexts);
+        costs.push(stats.counters.seeks + stats.counters.nexts);
         store.write([head.unwrap()], None);
     }
     let work = |costs: &[u64]| costs.iter().sum::<u64>() as f64 / costs.len() as f64;
@@ -262,7 +262,7 @@ fn known_again_after_a_restart() {
     assert_eq!(store.engine.learn_dead_ranges(Timestamp(store.now), &|| false).unwrap(), 1);
     let (found, stats) = store.all(Direction::Forward, store.now);
     assert_eq!(found.len(), 1100);
-    assert!(stats.nexts < 1300, "{stats:?}");
+    assert!(stats.counters.nexts < 1300, "{stats:?}");
 }
 
 /// As the compaction filter leaves them where older files lie below.
@@ -319,7 +319,7 @@ fn marks_that_a_collection_leaves_behind() {
             let (found, mut stats) = store.all(direction, store.now);
             assert_eq!(found, live);
             stats.add_hidden();
-            stats.hidden_deletes
+            stats.counters.hidden_deletes
         };
         let first = marks();
         assert!(first > 5_000, "{first}");

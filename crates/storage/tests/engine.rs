@@ -147,7 +147,7 @@ fn many_versions_of_a_row_cost_what_a_few_do() {
             assert_eq!(rows, 10);
             let stats = cursor.stats();
             // One way to the right version, one way out of the row again.
-            assert!(stats.seeks <= 1 + 2 && stats.nexts <= 10 + 2 * 4, "{direction:?} at {at}: {stats:?}");
+            assert!(stats.counters.seeks <= 1 + 2 && stats.counters.nexts <= 10 + 2 * 4, "{direction:?} at {at}: {stats:?}");
         }
     }
 }
@@ -187,12 +187,12 @@ fn hidden_steps_are_counted() {
     };
     for direction in [Direction::Forward, Direction::Backward] {
         let (rows, stats) = scan(2, direction);
-        assert_eq!((rows, stats.hidden_deletes), (100, 0), "{direction:?}");
-        assert!(stats.hidden_keys() <= 2, "{direction:?} {stats:?}");
+        assert_eq!((rows, stats.counters.hidden_deletes), (100, 0), "{direction:?}");
+        assert!(stats.counters.hidden_keys() <= 2, "{direction:?} {stats:?}");
         let (rows, stats) = scan(1, direction);
-        assert_eq!((rows, stats.hidden_deletes), (20, 80), "{direction:?}");
+        assert_eq!((rows, stats.counters.hidden_deletes), (20, 80), "{direction:?}");
         // Forward the values under the marks; backward the marks are passed once more.
-        assert!(matches!(stats.hidden_keys(), 80..=162), "{direction:?} {stats:?}");
+        assert!(matches!(stats.counters.hidden_keys(), 80..=162), "{direction:?} {stats:?}");
     }
 }
 

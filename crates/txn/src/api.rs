@@ -13,7 +13,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use cairn_storage::{Census, Collected, PinInfo, PinKind, Retention, StorageId, Timestamp};
+pub use cairn_storage::{Census, Collected, PinInfo, PinKind, ReadCounters, Retention, StorageId, Timestamp};
 
 pub use crate::totals::ReadTotals;
 
@@ -179,67 +179,6 @@ pub trait Cursor: Send {
     fn next(&mut self) -> Result<Option<(&[u8], &[u8])>>;
     /// Starts over on another range, keeping what is expensive to make (inner side of a nested loop).
     fn reset(&mut self, range: KeyRange) -> Result<()>;
-}
-
-/// Work done by reads since the transaction began (`explain (analyze, dist, debug)`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ReadCounters {
-    /// Point reads, and ranges that a cursor began on.
-    pub requests: u64,
-    pub seeks: u64,
-    pub nexts: u64,
-    pub keys_found: u64,
-    /// Versions stepped over because a newer one, or their time, hid them.
-    pub versions_skipped: u64,
-    pub tombstones_skipped: u64,
-    /// Jumps over dead ranges.
-    pub ranges_skipped: u64,
-    pub bytes_read: u64,
-    /// Delete marks of RocksDB's own that its iterators stepped over.
-    pub hidden_deletes: u64,
-    /// Entries that RocksDB's iterators passed; those beyond `nexts` are hidden ones ([`ReadCounters::hidden_keys`]).
-    pub internal_keys: u64,
-}
-
-impl ReadCounters {
-    /// Entries that RocksDB's iterators stepped over without showing them.
-    pub fn hidden_keys(&self) -> u64 {
-        self.internal_keys.saturating_sub(self.nexts)
-    }
-
-    /// Everything that an iterator had to do, hidden steps included.
-    pub fn work(&self) -> u64 {
-        self.seeks + self.nexts + self.hidden_deletes + self.hidden_keys()
-    }
-
-    /// What was counted since `before`.
-    pub fn since(&self, before: &ReadCounters) -> ReadCounters {
-        ReadCounters {
-            requests: self.requests.saturating_sub(before.requests),
-            seeks: self.seeks.saturating_sub(before.seeks),
-            nexts: self.nexts.saturating_sub(before.nexts),
-            keys_found: self.keys_found.saturating_sub(before.keys_found),
-            versions_skipped: self.versions_skipped.saturating_sub(before.versions_skipped),
-            tombstones_skipped: self.tombstones_skipped.saturating_sub(before.tombstones_skipped),
-            ranges_skipped: self.ranges_skipped.saturating_sub(before.ranges_skipped),
-            bytes_read: self.bytes_read.saturating_sub(before.bytes_read),
-            hidden_deletes: self.hidden_deletes.saturating_sub(before.hidden_deletes),
-            internal_keys: self.internal_keys.saturating_sub(before.internal_keys),
-        }
-    }
-
-    pub fn add(&mut self, other: &ReadCounters) {
-        self.requests += other.requests;
-        self.seeks += other.seeks;
-        self.nexts += other.nexts;
-        self.keys_found += other.keys_found;
-        self.versions_skipped += other.versions_skipped;
-        self.tombstones_skipped += other.tombstones_skipped;
-        self.ranges_skipped += other.ranges_skipped;
-        self.bytes_read += other.bytes_read;
-        self.hidden_deletes += other.hidden_deletes;
-        self.internal_keys += other.internal_keys;
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -22,11 +22,13 @@ pub(crate) fn stripe() -> usize {
     STRIPE.try_with(|stripe| *stripe).unwrap_or(0)
 }
 
-const COUNTERS: usize = 11;
-
 #[repr(align(64))]
 #[derive(Debug, Default)]
-struct Stripe([AtomicU64; COUNTERS]);
+struct Stripe {
+    transactions: AtomicU64,
+    /// In the order of [`ReadCounters::values`].
+    reads: [AtomicU64; ReadCounters::COUNT],
+}
 
 #[derive(Debug, Default)]
 pub(crate) struct Totals {
@@ -42,22 +44,10 @@ pub struct ReadTotals {
 }
 
 impl Totals {
-    pub(crate) fn add(&self, reads: &ReadCounters) {
+    pub(crate) fn add(&self, reads: ReadCounters) {
         let Some(stripe) = self.stripes.get(stripe()) else { return };
-        let values = [
-            1,
-            reads.seeks,
-            reads.nexts,
-            reads.keys_found,
-            reads.versions_skipped,
-            reads.tombstones_skipped,
-            reads.ranges_skipped,
-            reads.bytes_read,
-            reads.hidden_deletes,
-            reads.internal_keys,
-            reads.requests,
-        ];
-        for (counter, value) in stripe.0.iter().zip(values) {
+        stripe.transactions.fetch_add(1, Ordering::Relaxed);
+        for (counter, value) in stripe.reads.iter().zip(reads.values()) {
             if value != 0 {
                 counter.fetch_add(value, Ordering::Relaxed);
             }
@@ -65,39 +55,13 @@ impl Totals {
     }
 
     pub(crate) fn sum(&self) -> ReadTotals {
-        let mut sums = [0u64; COUNTERS];
+        let mut totals = ReadTotals::default();
         for stripe in &self.stripes {
-            for (sum, counter) in sums.iter_mut().zip(&stripe.0) {
+            totals.transactions += stripe.transactions.load(Ordering::Relaxed);
+            for (sum, counter) in totals.reads.all_mut().into_iter().zip(&stripe.reads) {
                 *sum += counter.load(Ordering::Relaxed);
             }
         }
-        let [
-            transactions,
-            seeks,
-            nexts,
-            keys_found,
-            versions_skipped,
-            tombstones_skipped,
-            ranges_skipped,
-            bytes_read,
-            hidden_deletes,
-            internal_keys,
-            requests,
-        ] = sums;
-        ReadTotals {
-            transactions,
-            reads: ReadCounters {
-                requests,
-                seeks,
-                nexts,
-                keys_found,
-                versions_skipped,
-                tombstones_skipped,
-                ranges_skipped,
-                bytes_read,
-                hidden_deletes,
-                internal_keys,
-            },
-        }
+        totals
     }
 }

@@ -160,22 +160,7 @@ impl Core {
 impl Drop for Core {
     /// The transaction and its cursors are gone.
     fn drop(&mut self) {
-        self.database.totals.add(&counters(self.stats.get_mut()));
-    }
-}
-
-fn counters(stats: &ReadStats) -> ReadCounters {
-    ReadCounters {
-        requests: stats.requests,
-        seeks: stats.seeks,
-        nexts: stats.nexts,
-        keys_found: stats.keys_found,
-        versions_skipped: stats.versions_skipped,
-        tombstones_skipped: stats.tombstones_skipped,
-        ranges_skipped: stats.ranges_skipped,
-        bytes_read: stats.bytes_read,
-        hidden_deletes: stats.hidden_deletes,
-        internal_keys: stats.internal_keys,
+        self.database.totals.add(self.stats.get_mut().counters);
     }
 }
 
@@ -728,7 +713,7 @@ impl Transaction for Txn {
     }
 
     fn counters(&self) -> ReadCounters {
-        counters(&self.core.stats.lock())
+        self.core.stats.lock().counters
     }
 
     fn check_reads(&self, only_if_cheap: bool) -> Result<()> {
