@@ -89,17 +89,17 @@ fn first_row_behind_a_graveyard() {
         store.write(dead, None);
         let (found, walked) = store.first(direction, store.now);
         assert_eq!(found, Some(last));
-        assert!(walked.nexts > 20_000, "{walked:?}");
+        assert!(walked.counters.nexts > 20_000, "{walked:?}");
         let (found, jumped) = store.first(direction, store.now);
         assert_eq!(found, Some(last));
-        assert!(jumped.seeks <= 2 && jumped.nexts <= 3, "{direction:?}: {jumped:?}");
+        assert!(jumped.counters.seeks <= 2 && jumped.counters.nexts <= 3, "{direction:?}: {jumped:?}");
         assert!(jumped.newest_seen >= Timestamp(store.now - 1), "the answer rests on the deletion");
         // A snapshot from before the deletion still sees everything.
         assert_eq!(store.all(direction, before).0.len(), 20_010);
         // Counting costs the live rows.
         let (found, counted) = store.all(Direction::Forward, store.now);
         assert_eq!(found, live.collect::<Vec<_>>());
-        assert!(counted.seeks <= 3 && counted.nexts <= 30, "{counted:?}");
+        assert!(counted.counters.seeks <= 3 && counted.counters.nexts <= 30, "{counted:?}");
     }
 }
 
@@ -122,7 +122,7 @@ fn queue_costs_the_same_after_ten_thousand_jobs() {
                 let (again, repeated) = store.first(direction, snapshot);
                 assert_eq!(again, oldest);
                 assert!(
-                    repeated.seeks <= 3 && repeated.nexts <= 40,
+                    repeated.counters.seeks <= 3 && repeated.counters.nexts <= 40,
                     "{direction:?} {job}: {stats:?} {repeated:?}"
                 );
             }
@@ -180,10 +180,10 @@ fn newer_rows_cost_an_old_snapshot_nothing_the_second_time() {
             store.write([number], Some(b"new"));
         }
         let (first, walked) = store.first(direction, snapshot);
-        assert!(walked.nexts >= 5_000);
+        assert!(walked.counters.nexts >= 5_000);
         let (again, jumped) = store.first(direction, snapshot);
         assert_eq!(first, again);
-        assert!(jumped.seeks <= 3 && jumped.nexts <= 3, "{jumped:?}");
+        assert!(jumped.counters.seeks <= 3 && jumped.counters.nexts <= 3, "{jumped:?}");
         assert_eq!(store.all(direction, store.now).0.len(), 5_010);
     }
 }
@@ -208,7 +208,7 @@ fn off_means_off() {
     store.write(0..1000, Some(b"x"));
     store.write(0..999, None);
     store.first(Direction::Forward, store.now);
-    assert!(store.first(Direction::Forward, store.now).1.nexts > 1000);
+    assert!(store.first(Direction::Forward, store.now).1.counters.nexts > 1000);
 }
 
 /// Keys that are the border of a segment and an extension of it: seeking there lands on neither too early nor late.

@@ -147,7 +147,10 @@ fn many_versions_of_a_row_cost_what_a_few_do() {
             assert_eq!(rows, 10);
             let stats = cursor.stats();
             // One way to the right version, one way out of the row again.
-            assert!(stats.counters.seeks <= 1 + 2 && stats.counters.nexts <= 10 + 2 * 4, "{direction:?} at {at}: {stats:?}");
+            assert!(
+                stats.counters.seeks <= 1 + 2 && stats.counters.nexts <= 10 + 2 * 4,
+                "{direction:?} at {at}: {stats:?}"
+            );
         }
     }
 }
