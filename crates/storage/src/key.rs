@@ -58,6 +58,14 @@ pub fn storage_of(key: &[u8]) -> Option<StorageId> {
     key.first_chunk::<STORAGE_ID_BYTES>().map(|id| StorageId::from_be_bytes(*id))
 }
 
+/// The smallest bytes greater than `key`: the bound behind it.
+pub fn behind(key: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(key.len() + 1);
+    bytes.extend_from_slice(key);
+    bytes.push(0);
+    bytes
+}
+
 /// `low <= key < high` for all keys of a storage id.
 pub fn storage_range(storage: StorageId) -> (Vec<u8>, Vec<u8>) {
     let low = storage.to_be_bytes().to_vec();

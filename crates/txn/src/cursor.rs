@@ -9,10 +9,10 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use cairn_storage::key::behind;
 use cairn_storage::spills::Record;
 use cairn_storage::{Engine, ProvisionalCursor, Timestamp};
 
-use crate::serializable::behind;
 use crate::spill::Spill;
 use crate::transaction::{Core, ReadAt};
 use crate::{CommandId, Cursor, Direction, KeyRange, Result, Snapshot};

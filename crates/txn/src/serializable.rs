@@ -25,6 +25,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
+use cairn_storage::key::behind;
+
 use crate::{Error, Result, Timestamp};
 
 /// A read set larger than this goes to a file, in sorted runs.
@@ -248,14 +250,6 @@ fn read_part(run: &mut impl Read, part: &mut Vec<u8>) -> Result<bool> {
     part.resize(u32::from_le_bytes(length) as usize, 0);
     run.read_exact(part)?;
     Ok(true)
-}
-
-/// The smallest bytes greater than `key`.
-pub(crate) fn behind(key: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(key.len() + 1);
-    bytes.extend_from_slice(key);
-    bytes.push(0);
-    bytes
 }
 
 #[cfg(test)]

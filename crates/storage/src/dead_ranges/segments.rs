@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use crate::Timestamp;
+use crate::{Timestamp, key};
 
 /// What a border was made from; it decides how to seek there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,10 +39,7 @@ impl Edge {
     }
 
     pub(crate) fn behind(key: &[u8]) -> Self {
-        let mut bytes = Vec::with_capacity(key.len() + 1);
-        bytes.extend_from_slice(key);
-        bytes.push(0);
-        Edge { bytes, kind: EdgeKind::Behind }
+        Edge { bytes: key::behind(key), kind: EdgeKind::Behind }
     }
 
     /// The key that it lies behind.
