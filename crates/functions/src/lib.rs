@@ -38,6 +38,7 @@ mod boolean;
 mod bytea;
 mod compare;
 pub mod datetime;
+pub mod encodings;
 mod float;
 mod hash;
 mod in_range;

@@ -5,7 +5,7 @@ use cairn_types::datetime::zone::{abbreviation, abbreviation_names, info_at, zon
 use cairn_types::{Datum, Interval, Numeric, Result, Row, bail, err, sqlstate, types};
 
 use crate::set_returning::{RowStream, Rows, SetFn};
-use crate::{Args, Call, ScalarFn};
+use crate::{Args, Call, ScalarFn, encodings};
 
 /// What `version()` says. Clients look for the leading words and number.
 pub const VERSION: &str = concat!("PostgreSQL 15.0 (Cairn ", env!("CARGO_PKG_VERSION"), ")");
@@ -25,14 +25,12 @@ pub const BODIES: &[(&str, ScalarFn)] = &[
         let encoding = call.env.setting("client_encoding").unwrap_or_else(|| "UTF8".to_owned());
         Ok(Datum::text(encoding))
     }),
-    ("PG_encoding_to_char", |_, a| Ok(Datum::text(encoding_name(a.int4(0)?)))),
-    ("PG_char_to_encoding", |_, a| Ok(Datum::Int4(encoding_number(a.str(0)?)))),
+    ("PG_encoding_to_char", |_, a| {
+        Ok(Datum::text(encodings::by_number(a.int4(0)?).map_or("", |encoding| encoding.name)))
+    }),
+    ("PG_char_to_encoding", |_, a| Ok(Datum::Int4(encodings::number(a.str(0)?).unwrap_or(-1)))),
     ("pg_encoding_max_length_sql", |_, a| {
-        Ok(match a.int4(0)? {
-            0 | 8 => Datum::Int4(1),
-            6 => Datum::Int4(4),
-            _ => Datum::Null,
-        })
+        Ok(encodings::by_number(a.int4(0)?).map_or(Datum::Null, |encoding| Datum::Int4(encoding.max_bytes)))
     }),
     ("show_config_by_name", |call, a| show(call, a.str(0)?, false)),
     ("show_config_by_name_missing_ok", |call, a| show(call, a.str(0)?, a.bool(1)?)),
@@ -70,69 +68,6 @@ pub const SET_BODIES: &[(&str, SetFn)] = &[
 /// The value of a function that returns void.
 pub fn void() -> Datum {
     Datum::text("")
-}
-
-/// PostgreSQL's encodings by number. Cairn itself speaks UTF8 only.
-const ENCODINGS: [&str; 42] = [
-    "SQL_ASCII",
-    "EUC_JP",
-    "EUC_CN",
-    "EUC_KR",
-    "EUC_TW",
-    "EUC_JIS_2004",
-    "UTF8",
-    "MULE_INTERNAL",
-    "LATIN1",
-    "LATIN2",
-    "LATIN3",
-    "LATIN4",
-    "LATIN5",
-    "LATIN6",
-    "LATIN7",
-    "LATIN8",
-    "LATIN9",
-    "LATIN10",
-    "WIN1256",
-    "WIN1258",
-    "WIN866",
-    "WIN874",
-    "KOI8R",
-    "WIN1251",
-    "WIN1252",
-    "ISO_8859_5",
-    "ISO_8859_6",
-    "ISO_8859_7",
-    "ISO_8859_8",
-    "WIN1250",
-    "WIN1253",
-    "WIN1254",
-    "WIN1255",
-    "WIN1257",
-    "KOI8U",
-    "SJIS",
-    "BIG5",
-    "GBK",
-    "UHC",
-    "GB18030",
-    "JOHAB",
-    "SHIFT_JIS_2004",
-];
-
-fn encoding_name(number: i32) -> &'static str {
-    usize::try_from(number).ok().and_then(|i| ENCODINGS.get(i)).copied().unwrap_or("")
-}
-
-/// -1 for an unknown name; case and punctuation do not count.
-fn encoding_number(name: &str) -> i32 {
-    let plain = |name: &str| -> String {
-        name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
-    };
-    let wanted = match plain(name).as_str() {
-        "unicode" => "utf8".to_owned(),
-        "iso88591" => "latin1".to_owned(),
-        other => other.to_owned(),
-    };
-    ENCODINGS.iter().position(|encoding| plain(encoding) == wanted).map_or(-1, |i| i as i32)
 }
 
 fn show(call: &Call<'_>, name: &str, missing_ok: bool) -> Result<Datum> {

@@ -10,17 +10,7 @@ use super::context::DdlContext;
 use super::depend::{self, Address, Dependency};
 use super::node::{option_text, options};
 use super::{names, rows};
-
-/// Name and version.
-const KNOWN: &[(&str, &str)] = &[
-    ("orafce", "4.9"),
-    ("pgcrypto", "1.3"),
-    ("uuid-ossp", "1.1"),
-    ("pg_stat_statements", "1.10"),
-    ("btree_gin", "1.3"),
-    ("btree_gist", "1.7"),
-    ("plpgsql", "1.0"),
-];
+use crate::system_functions::extensions;
 
 pub fn create(cx: &mut DdlContext<'_>, statement: &protobuf::CreateExtensionStmt) -> Result<()> {
     let name = &*statement.extname;
@@ -34,7 +24,7 @@ pub fn create(cx: &mut DdlContext<'_>, statement: &protobuf::CreateExtensionStmt
         }
         return Err(err!(DUPLICATE_OBJECT, "extension \"{name}\" already exists"));
     }
-    let Some((_, version)) = KNOWN.iter().find(|(known, _)| *known == name) else {
+    let Some(known) = extensions::AVAILABLE.iter().find(|known| known.name == name) else {
         return Err(err!(FEATURE_NOT_SUPPORTED, "extension \"{name}\" is not available")
             .detail(format!("Cairn has no extension of this name built in: \"{name}\"."))
             .hint("The extension must first be installed on the system where PostgreSQL is running."));
@@ -45,7 +35,7 @@ pub fn create(cx: &mut DdlContext<'_>, statement: &protobuf::CreateExtensionStmt
             .hint("Must have CREATE privilege on current database to create this extension."));
     }
     let mut schema = cx.search_path.creation;
-    let mut version = (*version).to_owned();
+    let mut version = known.version.to_owned();
     for option in options(&statement.options) {
         match &*option.defname {
             "schema" => schema = Some(names::namespace(cx, &option_text(option)?.unwrap_or_default())?),

@@ -20,6 +20,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use cairn_functions::encodings;
 use cairn_txn::Retention;
 use cairn_types::{
     DateOrder, DateStyle, Error, FormatSettings, IntervalStyle, Result, Severity, Text, datetime, err,
@@ -487,7 +488,7 @@ fn check(definition: &Definition, value: Value) -> Result<Value> {
             let zone = datetime::zone::time_zone_from_setting(text).ok_or_else(invalid)?;
             Value::Text(datetime::zone::time_zone_name(&zone).into())
         }
-        "client_encoding" => Value::Text(client_encoding(text).ok_or_else(invalid)??.into()),
+        "client_encoding" => Value::Text(encoding(text).ok_or_else(invalid)??.into()),
         "standard_conforming_strings" => value,
         "session_replication_role" if text.as_ref() != "origin" => {
             return Err(Error::unsupported(format!("session_replication_role = {text} is")));
@@ -537,64 +538,14 @@ pub fn retention_text(retention: Retention) -> String {
     }
 }
 
-pub use client_encoding as encoding;
-
 /// PostgreSQL's name of an encoding that Cairn speaks; `None`: no encoding; an error: one that Cairn does not speak.
-pub fn client_encoding(text: &str) -> Option<Result<&'static str>> {
-    let folded: String =
-        text.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_uppercase()).collect();
-    const OTHERS: &[&str] = &[
-        "LATIN1",
-        "LATIN2",
-        "LATIN3",
-        "LATIN4",
-        "LATIN5",
-        "LATIN6",
-        "LATIN7",
-        "LATIN8",
-        "LATIN9",
-        "LATIN10",
-        "WIN1250",
-        "WIN1251",
-        "WIN1252",
-        "WIN1253",
-        "WIN1254",
-        "WIN1255",
-        "WIN1256",
-        "WIN1257",
-        "WIN1258",
-        "WIN866",
-        "WIN874",
-        "EUCJP",
-        "EUCCN",
-        "EUCKR",
-        "EUCTW",
-        "EUCJIS2004",
-        "SJIS",
-        "BIG5",
-        "GBK",
-        "UHC",
-        "GB18030",
-        "JOHAB",
-        "KOI8R",
-        "KOI8U",
-        "ISO88591",
-        "ISO88595",
-        "ISO88596",
-        "ISO88597",
-        "ISO88598",
-        "MULEINTERNAL",
-        "SHIFTJIS2004",
-    ];
-    match folded.as_str() {
-        "UTF8" | "UNICODE" => Some(Ok("UTF8")),
-        // Without conversion, which is what the bytes of a UTF-8 database are.
-        "SQLASCII" => Some(Ok("SQL_ASCII")),
-        other if OTHERS.contains(&other) => {
-            Some(Err(Error::unsupported(format!("client encoding {text} is"))))
-        }
-        _ => None,
-    }
+pub fn encoding(text: &str) -> Option<Result<&'static str>> {
+    let encoding = encodings::number(text).and_then(encodings::by_number)?;
+    Some(match encoding.name {
+        // The latter is without conversion, which is what the bytes of a UTF-8 database are.
+        "UTF8" | "SQL_ASCII" => Ok(encoding.name),
+        _ => Err(Error::unsupported(format!("client encoding {text} is"))),
+    })
 }
 
 fn print_date_style(style: DateStyle, order: DateOrder) -> String {
