@@ -6,6 +6,7 @@ use cairn_types::{Datum, Oid, types};
 
 use super::query::without_implicit_casts;
 use super::{Deparser, Form, system_column_name};
+use crate::expr_type;
 use crate::query::*;
 
 /// Where an expression stands inside another, as far as parentheses depend on it.
@@ -456,7 +457,7 @@ impl<'a> Deparser<'a> {
             let relation = self.catalog.relation(self.catalog.type_by_oid(oid)?.relation)?;
             Some(relation.columns.get(index)?.name.to_string())
         };
-        expr_type(record).and_then(composite).unwrap_or_else(|| format!("f{number}"))
+        composite(expr_type(record).oid).unwrap_or_else(|| format!("f{number}"))
     }
 
     fn subscript(&mut self, subscript: &'a Subscript) {
@@ -716,23 +717,6 @@ fn is_reg_type(oid: Oid) -> bool {
             | types::REGROLE
             | types::REGCOLLATION
     )
-}
-
-/// The type of an expression that can be a record.
-fn expr_type(expr: &Expr) -> Option<Oid> {
-    Some(match expr {
-        Expr::Var(var) => var.ty.oid,
-        Expr::Function(call) => call.ty.oid,
-        Expr::Param { ty, .. } | Expr::Row { ty, .. } | Expr::Field { ty, .. } | Expr::Const { ty, .. } => {
-            ty.oid
-        }
-        Expr::Relabel { ty, .. } | Expr::ConvertRow { ty, .. } | Expr::CoerceViaIo { ty, .. } => ty.oid,
-        Expr::SubLink(link) => link.ty.oid,
-        Expr::Subscript(subscript) => subscript.ty.oid,
-        Expr::Coalesce { ty, .. } => ty.oid,
-        Expr::Case(case) => case.ty.oid,
-        _ => return None,
-    })
 }
 
 /// The type of a set operation's output column, which is a column of its leftmost branch.

@@ -8,9 +8,9 @@ use cairn_types::oid::languages;
 use cairn_types::row::PhysicalKind;
 use cairn_types::{Datum, Error, Oid, RecordField, Result, bail, types};
 
-use super::types::type_of;
 use super::{Body, Code, CompareTest, DomainCheck, Function, Subscript, constant};
 use crate::planner::Planner;
+use cairn_analyze::expr_type;
 
 impl Planner<'_> {
     /// Compiles an expression of the current query level. Immutable functions of constants are evaluated now.
@@ -116,7 +116,7 @@ impl Planner<'_> {
                 Code::Grouping { register, answers }
             }
             Expr::Subscript(subscript) => {
-                let container_type = type_of(&subscript.container).oid;
+                let container_type = expr_type(&subscript.container).oid;
                 let optional = |planner: &mut Self, list: &[Option<Expr>]| -> Result<Vec<Option<Code>>> {
                     list.iter()
                         .map(|item| item.as_ref().map(|item| planner.compile(item)).transpose())
@@ -134,12 +134,13 @@ impl Planner<'_> {
                     jsonb: base == types::JSONB,
                 }))
             }
-            Expr::Field { record, number, .. } => {
-                Code::Field { index: self.field_index(type_of(record), *number), record: self.boxed(record)? }
-            }
+            Expr::Field { record, number, .. } => Code::Field {
+                index: self.field_index(expr_type(record), *number),
+                record: self.boxed(record)?,
+            },
             Expr::Relabel { arg, ty, .. } => {
                 let kinds =
-                    (self.catalog().physical_kind(type_of(arg).oid), self.catalog().physical_kind(ty.oid));
+                    (self.catalog().physical_kind(expr_type(arg).oid), self.catalog().physical_kind(ty.oid));
                 match kinds {
                     (PhysicalKind::Int4, PhysicalKind::Oid) => Code::Int4AsOid(self.boxed(arg)?),
                     (PhysicalKind::Oid, PhysicalKind::Int4) => Code::OidAsInt4(self.boxed(arg)?),
@@ -148,7 +149,7 @@ impl Planner<'_> {
             }
             Expr::Collate { arg, .. } => self.compile(arg)?,
             Expr::CoerceViaIo { arg, ty, .. } => Code::ViaIo {
-                source: type_of(arg).oid,
+                source: expr_type(arg).oid,
                 target: ty.oid,
                 typmod: ty.typmod,
                 arg: self.boxed(arg)?,
@@ -229,7 +230,7 @@ impl Planner<'_> {
                         .iter()
                         .enumerate()
                         .map(|(index, field)| {
-                            let ty = type_of(field);
+                            let ty = expr_type(field);
                             RecordField {
                                 name: names
                                     .get(index)
@@ -395,13 +396,13 @@ impl Planner<'_> {
     }
 
     pub fn operator_function(&self, call: &OperatorCall) -> Result<Function> {
-        let arg_types = call.args.iter().map(|arg| type_of(arg).oid).collect();
+        let arg_types = call.args.iter().map(|arg| expr_type(arg).oid).collect();
         self.function(call.function, arg_types, call.ty.oid, call.collation, false)
     }
 
     /// A call's function with its arguments compiled.
     pub fn function_call(&mut self, call: &FunctionCall) -> Result<(Function, Vec<Code>)> {
-        let arg_types = call.args.iter().map(|arg| type_of(arg).oid).collect();
+        let arg_types = call.args.iter().map(|arg| expr_type(arg).oid).collect();
         let function = self.function(call.function, arg_types, call.ty.oid, call.collation, call.variadic)?;
         Ok((function, self.compile_all(&call.args)?))
     }
@@ -424,11 +425,11 @@ impl Planner<'_> {
     }
 
     fn compile_array_operator(&mut self, call: &ArrayOperatorCall) -> Result<Code> {
-        let array_type = type_of(&call.array).oid;
+        let array_type = expr_type(&call.array).oid;
         let element = self.catalog().array_element(self.catalog().base_type(array_type));
         let function = self.function(
             call.function,
-            vec![type_of(&call.left).oid, element],
+            vec![expr_type(&call.left).oid, element],
             types::BOOL,
             call.collation,
             false,
@@ -485,7 +486,8 @@ impl Planner<'_> {
         left: &[Expr],
         right: &[Expr],
     ) -> Result<Code> {
-        let operand_types: Vec<_> = left.iter().zip(right).map(|(a, b)| (type_of(a), type_of(b))).collect();
+        let operand_types: Vec<_> =
+            left.iter().zip(right).map(|(a, b)| (expr_type(a), expr_type(b))).collect();
         Ok(Code::RowCompare {
             strategy,
             equals: self.row_compare_functions(operators, &operand_types)?,

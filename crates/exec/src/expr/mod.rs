@@ -10,7 +10,6 @@ pub mod equal;
 mod eval;
 pub mod function;
 pub mod subscript;
-pub mod types;
 
 use std::sync::Arc;
 

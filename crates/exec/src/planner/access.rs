@@ -16,7 +16,6 @@ use super::indexes::{ColumnMatch, KeyMatch};
 use super::level::CteBinding;
 use super::path::{OrderKey, Path, PathKind};
 use crate::activity::Counted;
-use crate::expr::types::type_of;
 use crate::node::PlanTree;
 use crate::nodes::append::Project;
 use crate::nodes::cte::{CteScan, WorkTableScan};
@@ -25,6 +24,7 @@ use crate::nodes::table_scan::TableScan;
 use crate::plan::Usage;
 use crate::table::bounds::{Bounds, ColumnBound};
 use crate::table::{IndexLayout, TableLayout, key_order};
+use cairn_analyze::expr_type;
 
 /// A chosen way to read a table.
 #[derive(Clone, Debug)]
@@ -437,7 +437,7 @@ impl Planner<'_> {
         entry: &cairn_analyze::query::RangeTableEntry,
         name: &mut String,
     ) -> Result<(Source, f64)> {
-        let ty = type_of(&function.call);
+        let ty = expr_type(&function.call);
         let composite =
             function.column_count != 1 || ty.oid == types::RECORD || self.record_shape(ty.oid).is_some();
         let Expr::Function(call) = &function.call else {

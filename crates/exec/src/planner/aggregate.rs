@@ -13,8 +13,8 @@ use super::join::is_blank_padded;
 use super::path::OrderKey;
 use super::select::{Stream, target_of};
 use crate::expr::equal::{same, same_aggregates};
-use crate::expr::types::type_of;
 use crate::nodes::aggregate::{AggregateSpec, Aggregation, Strategy};
+use cairn_analyze::expr_type;
 use cairn_analyze::walk;
 
 impl Planner<'_> {
@@ -55,7 +55,7 @@ impl Planner<'_> {
         let Some(aggregate) = cairn_functions::aggregate(&described) else {
             let name = catalog.proc(call.function).map_or_else(String::new, |proc| proc.name.to_string());
             let types: Vec<String> =
-                call.args.iter().map(|arg| self.cx.env.format_type(type_of(arg).oid, -1)).collect();
+                call.args.iter().map(|arg| self.cx.env.format_type(expr_type(arg).oid, -1)).collect();
             return Err(cairn_functions::missing(&format!("{name}({})", types.join(", "))));
         };
         // A hypothetical-set or ordered-set aggregate sorts its own arguments.
@@ -76,7 +76,7 @@ impl Planner<'_> {
             distinct: call.distinct,
             order,
             blank_padded: args.iter().map(|arg| is_blank_padded(self, arg)).collect(),
-            arg_types: args.iter().map(|arg| type_of(arg).oid).collect(),
+            arg_types: args.iter().map(|arg| expr_type(arg).oid).collect(),
             result_type: call.ty.oid,
             collation: call.collation,
             variadic: call.variadic,

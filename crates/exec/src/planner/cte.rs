@@ -76,7 +76,7 @@ impl Planner<'_> {
             match &entered.range_table[range].kind {
                 RangeTableKind::Subquery { query, .. } => {
                     let targets = query.targets.iter().filter(|target| !target.junk);
-                    targets.map(|target| crate::expr::types::type_of(&target.expr)).collect()
+                    targets.map(|target| cairn_analyze::expr_type(&target.expr)).collect()
                 }
                 _ => Vec::new(),
             }

@@ -11,7 +11,7 @@ use super::Planner;
 use super::conditions::{RelSet, conjuncts, rels};
 use super::estimate::strip;
 use crate::expr::equal::same;
-use crate::expr::types::type_of;
+use cairn_analyze::expr_type;
 use cairn_analyze::walk;
 
 /// A condition on one key column.
@@ -113,7 +113,7 @@ impl Planner<'_> {
             Expr::RowCompare { strategy, operators, left, right, .. } => {
                 let (left, right) = (left.first()?, right.first()?);
                 let usable = is_key(left) && foreign(right) && member(*operators.first()?).is_some();
-                if !usable || !self.same_encoding(type_of(key).oid, type_of(right).oid) {
+                if !usable || !self.same_encoding(expr_type(key).oid, expr_type(right).oid) {
                     return None;
                 }
                 let bound = Some((right.clone(), true));
@@ -136,7 +136,7 @@ impl Planner<'_> {
                 } else {
                     return None;
                 };
-                if !self.same_encoding(type_of(key).oid, type_of(value).oid) {
+                if !self.same_encoding(expr_type(key).oid, expr_type(value).oid) {
                     return None;
                 }
                 Some(match strategy {
@@ -146,19 +146,19 @@ impl Planner<'_> {
             }
             Expr::ArrayOperator(call) if call.any && is_key(&call.left) && foreign(&call.array) => {
                 let element =
-                    self.catalog().array_element(self.catalog().base_type(type_of(&call.array).oid));
+                    self.catalog().array_element(self.catalog().base_type(expr_type(&call.array).oid));
                 (member(call.operator)?.strategy == BtreeStrategy::Equal
-                    && self.same_encoding(type_of(key).oid, element))
+                    && self.same_encoding(expr_type(key).oid, element))
                 .then(|| KeyCondition::Any(call.array.clone()))
             }
             Expr::NullTest { arg, is_null, row_type: false, .. } if is_key(arg) => {
                 Some(if *is_null { KeyCondition::IsNull } else { KeyCondition::IsNotNull })
             }
             // A boolean column is a condition by itself.
-            Expr::Var(_) if type_of(condition).oid == types::BOOL && is_key(condition) => {
+            Expr::Var(_) if expr_type(condition).oid == types::BOOL && is_key(condition) => {
                 Some(KeyCondition::Equal(boolean(true)))
             }
-            Expr::Not(arg) if type_of(arg).oid == types::BOOL && is_key(arg) => {
+            Expr::Not(arg) if expr_type(arg).oid == types::BOOL && is_key(arg) => {
                 Some(KeyCondition::Equal(boolean(false)))
             }
             Expr::BooleanTest { arg, test: BooleanTest::IsTrue, .. } if is_key(arg) => {
@@ -182,7 +182,7 @@ impl Planner<'_> {
             return None;
         };
         let function = self.catalog().proc(call.function)?;
-        if &*function.source != "textlike" || !is_key(column) || type_of(column).oid == types::BPCHAR {
+        if &*function.source != "textlike" || !is_key(column) || expr_type(column).oid == types::BPCHAR {
             return None;
         }
         let fixed = pattern.find(['%', '_', '\\']).unwrap_or(pattern.len());

@@ -14,8 +14,8 @@ use super::estimate::{HASHED, OPERATOR, ROW, clamp_rows};
 use super::path::{JoinPath, OrderKey, Path, PathKind};
 use super::prepare::{FromItem, FromTree};
 use crate::expr::equal::same;
-use crate::expr::types::type_of;
 use crate::nodes::join::JoinType;
+use cairn_analyze::expr_type;
 
 /// Most items for which all orders are tried.
 const EXHAUSTIVE_MAX: usize = 8;
@@ -603,5 +603,5 @@ pub fn constants(conditions: &[Expr], planner: &Planner<'_>) -> Vec<Expr> {
 /// Whether the expression's type is char(n).
 pub fn is_blank_padded(planner: &Planner<'_>, expr: &Expr) -> bool {
     let catalog: &Arc<cairn_catalog::Catalog> = planner.catalog();
-    catalog.base_type(type_of(expr).oid) == cairn_types::types::BPCHAR
+    catalog.base_type(expr_type(expr).oid) == cairn_types::types::BPCHAR
 }

@@ -118,7 +118,7 @@ pub fn result_columns(query: &Query) -> Arc<[ResultColumn]> {
         .filter(|target| !target.junk)
         .map(|target| ResultColumn {
             name: Arc::clone(&target.name),
-            ty: crate::expr::types::type_of(&target.expr),
+            ty: cairn_analyze::expr_type(&target.expr),
             origin_table: target.origin_table,
             origin_column: target.origin_column,
         })

@@ -189,7 +189,7 @@ impl Planner<'_> {
                 // Far above any parameter's number.
                 let placeholder = 1_000_000 + *number as u32;
                 named.push((format!("${placeholder}"), name));
-                let ty = crate::expr::types::type_of(expr);
+                let ty = cairn_analyze::expr_type(expr);
                 *expr = Expr::Param { number: placeholder, ty, location: -1 };
             }
             return;
@@ -260,7 +260,7 @@ impl Planner<'_> {
                 let tree = self.build(child)?;
                 for expr in exprs {
                     blank_padded.push(
-                        self.catalog().base_type(crate::expr::types::type_of(expr).oid)
+                        self.catalog().base_type(cairn_analyze::expr_type(expr).oid)
                             == cairn_types::types::BPCHAR,
                     );
                     match self.compile(expr)? {
@@ -328,8 +328,7 @@ impl Planner<'_> {
         let mut key_conditions = Vec::new();
         for (outer, inner, condition) in &join.keys {
             blank_padded.push(
-                self.catalog().base_type(crate::expr::types::type_of(outer).oid)
-                    == cairn_types::types::BPCHAR,
+                self.catalog().base_type(cairn_analyze::expr_type(outer).oid) == cairn_types::types::BPCHAR,
             );
             outer_keys.push(self.compile(outer)?);
             inner_keys.push(self.compile(inner)?);

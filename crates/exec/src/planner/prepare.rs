@@ -15,7 +15,7 @@ use super::Planner;
 use super::conditions::{
     RelSet, check_size, conjuncts, for_each_subquery_mut, has_set_returning, has_sublink, outer_rels, rels,
 };
-use crate::expr::types::type_of;
+use cairn_analyze::expr_type;
 use cairn_analyze::walk;
 
 /// FROM and WHERE: inner-joined items and the conditions on them.
@@ -617,7 +617,7 @@ impl Planner<'_> {
             return None;
         }
         let columns: Vec<RangeColumn> = outputs(&link.query)
-            .map(|target| RangeColumn { name: Arc::clone(&target.name), ty: type_of(&target.expr) })
+            .map(|target| RangeColumn { name: Arc::clone(&target.name), ty: expr_type(&target.expr) })
             .collect();
         let mut conditions = Vec::new();
         for (index, (left, (operator, function))) in

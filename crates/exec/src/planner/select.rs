@@ -14,13 +14,13 @@ use super::path::OrderKey;
 use super::prepare::{FromItem, FromTree, conjunction};
 use super::{Planned, Planner};
 use crate::expr::Code;
-use crate::expr::types::type_of;
 use crate::node::PlanTree;
 use crate::nodes::append::Project;
 use crate::nodes::distinct::Distinct as DistinctNode;
 use crate::nodes::limit::Limit;
 use crate::nodes::project_set::{ProjectSet, SetCall};
 use crate::nodes::sort::Sort;
+use cairn_analyze::expr_type;
 use cairn_analyze::walk;
 
 /// A plan under construction with what is known of its rows.
@@ -151,7 +151,7 @@ impl Planner<'_> {
             .targets
             .iter()
             .filter(|target| !target.junk)
-            .map(|target| self.type_width(type_of(&target.expr)))
+            .map(|target| self.type_width(expr_type(&target.expr)))
             .sum();
         Ok(Planned { tree: stream.tree, outputs })
     }

@@ -13,10 +13,10 @@ use super::select::Stream;
 use super::{Planned, Planner};
 use crate::expr::Code;
 use crate::expr::compile::build_call;
-use crate::expr::types::type_of;
 use crate::nodes::append::Append;
 use crate::nodes::distinct::{Distinct, SetKind, SetOperation as SetNode};
 use crate::nodes::sort::Sort;
+use cairn_analyze::expr_type;
 
 impl Planner<'_> {
     /// A query whose rows come from a set operation; ORDER BY and LIMIT are on top.
@@ -72,7 +72,7 @@ impl Planner<'_> {
             SetOperation::Leaf(range) => match &query.range_table[*range].kind {
                 RangeTableKind::Subquery { query, .. } => {
                     let types = query.targets.iter().filter(|target| !target.junk);
-                    let types = types.map(|target| type_of(&target.expr)).collect();
+                    let types = types.map(|target| expr_type(&target.expr)).collect();
                     Ok((self.plan_query(query)?, types))
                 }
                 _ => Err(Error::internal("a leaf of a set operation is no subquery")),

@@ -8,9 +8,9 @@ use cairn_types::{Error, RecordField, Result, types};
 use super::Planner;
 use super::conditions::is_correlated;
 use crate::expr::compile::{build_call, plain_comparison};
-use crate::expr::types::type_of;
 use crate::expr::{Code, CompareTest};
 use crate::subplan::{SubPlan, SubPlanKind};
+use cairn_analyze::expr_type;
 
 impl Planner<'_> {
     pub(crate) fn compile_sublink(&mut self, link: &SubLink) -> Result<Code> {
@@ -52,7 +52,7 @@ impl Planner<'_> {
                 shape: columns
                     .iter()
                     .map(|target| {
-                        let ty = type_of(&target.expr);
+                        let ty = expr_type(&target.expr);
                         RecordField { name: Arc::clone(&target.name), type_oid: ty.oid, typmod: ty.typmod }
                     })
                     .collect(),
@@ -125,7 +125,7 @@ impl Planner<'_> {
         {
             let function = self.function(
                 *function,
-                vec![type_of(left).oid, type_of(&column.expr).oid],
+                vec![expr_type(left).oid, expr_type(&column.expr).oid],
                 types::BOOL,
                 comparison.collation,
                 false,
@@ -154,9 +154,9 @@ impl Planner<'_> {
                     self.test_values.push(registers[index]);
                     let code = self.compile(cast);
                     self.test_values.pop();
-                    (code?, type_of(cast))
+                    (code?, expr_type(cast))
                 }
-                None => (Code::Register(registers[index]), type_of(&column.expr)),
+                None => (Code::Register(registers[index]), expr_type(&column.expr)),
             };
             right.push(code);
             right_types.push(ty);
@@ -167,7 +167,7 @@ impl Planner<'_> {
                 .left
                 .iter()
                 .zip(&right_types)
-                .map(|(left, right)| (type_of(left), *right))
+                .map(|(left, right)| (expr_type(left), *right))
                 .collect();
             let equals = self.row_compare_functions(&operators, &operand_types)?;
             return Ok((
@@ -180,7 +180,7 @@ impl Planner<'_> {
             let Some((_, function)) = comparison.operators.get(index) else {
                 return Err(Error::internal("a subquery comparison without operator"));
             };
-            let arg_types = vec![type_of(&comparison.left[index]).oid, right_types[index].oid];
+            let arg_types = vec![expr_type(&comparison.left[index]).oid, right_types[index].oid];
             let function = self.function(*function, arg_types, types::BOOL, comparison.collation, false)?;
             tests.push(build_call(function, vec![left, right]));
         }

@@ -11,8 +11,8 @@ use super::join::{Wish, is_blank_padded};
 use super::path::OrderKey;
 use super::select::{Stream, target_of};
 use crate::expr::Function;
-use crate::expr::types::type_of;
 use crate::nodes::window::{Edge, WindowAggregation, WindowFunction, WindowKind, WindowSpec};
+use cairn_analyze::expr_type;
 use cairn_analyze::walk;
 
 impl Planner<'_> {
@@ -147,10 +147,10 @@ impl Planner<'_> {
         end: &FrameBound,
     ) -> Result<(Option<Box<Function>>, Option<Box<Function>>)> {
         let offset = [start, end].into_iter().find_map(|bound| match bound {
-            FrameBound::Preceding(offset) | FrameBound::Following(offset) => Some(type_of(offset).oid),
+            FrameBound::Preceding(offset) | FrameBound::Following(offset) => Some(expr_type(offset).oid),
             _ => None,
         });
-        let (Some(offset), Some(column)) = (offset, order.first().map(|expr| type_of(expr).oid)) else {
+        let (Some(offset), Some(column)) = (offset, order.first().map(|expr| expr_type(expr).oid)) else {
             return Ok((None, None));
         };
         let find = |name: &str| -> Result<Option<Box<Function>>> {
