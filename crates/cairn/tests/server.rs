@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use cairn_testkit::Server;
+use cairn_testkit::{Server, SmallDisk};
 use postgres::{Client, NoTls};
 
 const CAIRN: &str = env!("CARGO_BIN_EXE_cairn");
@@ -265,34 +265,11 @@ fn a_newer_format_is_refused() {
     assert!(said.contains("has format 4000000; this version of Cairn reads formats up to"), "{said}");
 }
 
-/// A small file system of its own.
-struct Mount(tempfile::TempDir);
-
-impl Mount {
-    fn new(size: &str) -> Option<Self> {
-        let directory = tempfile::tempdir().expect("a directory");
-        let mounted = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"])
-            .arg(directory.path())
-            .output();
-        mounted.is_ok_and(|output| output.status.success()).then_some(Mount(directory))
-    }
-}
-
-impl Drop for Mount {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg(self.0.path()).status();
-    }
-}
-
 #[test]
 fn a_full_disk() {
-    let Some(mount) = Mount::new("256m") else {
-        eprintln!("no right to mount a file system: a full disk is not tested");
-        return;
-    };
-    let ballast = mount.0.path().join("ballast");
-    let data = mount.0.path().join("data");
+    let Some(disk) = SmallDisk::mount(256).expect("a directory") else { return };
+    let ballast = disk.path().join("ballast");
+    let data = disk.path().join("data");
     let server = Server::cairn_at(Path::new(CAIRN), &data).expect("Cairn starts");
     server.sql("create table t (a int primary key, b bytea)").expect("a table");
     std::fs::write(&ballast, vec![0; 96 << 20]).expect("there is room");

@@ -187,7 +187,9 @@ impl Cursor {
             State::Start => {
                 begin(&self.engine, &mut self.learner, &mut walk, (&self.low, &self.high), self.at)?
             }
-            State::OnRow => self.learner.as_mut().and_then(|l| l.leave(&self.key, walk.stats.counters.steps())),
+            State::OnRow => {
+                self.learner.as_mut().and_then(|l| l.leave(&self.key, walk.stats.counters.steps()))
+            }
             State::OnResolved => None,
         };
         match (known, self.state) {

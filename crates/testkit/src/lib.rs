@@ -2,6 +2,11 @@
 //!
 //! Each server lives in a temporary directory on a free loopback port and dies with its [`Server`] value.
 //! Both are driven through stock `psql` and `pgbench`, as users do.
+//!
+//! Also what tests of several crates share: [`SmallDisk`], and the quiet parts of an environment ([`mod@env`]).
+
+pub mod env;
+mod small_disk;
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -11,6 +16,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+pub use small_disk::SmallDisk;
 use tempfile::TempDir;
 
 /// How long a server may take to accept its first connection.

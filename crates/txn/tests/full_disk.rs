@@ -4,33 +4,14 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use cairn_testkit::SmallDisk;
 use cairn_txn::{
     BeginOptions, Clock, Database, Direction, Durability, EngineOptions, Error, Interrupt, Isolation,
     KeyRange, Resources, SessionHandle, StorageError, Store, Transaction,
 };
-
-struct Mount(tempfile::TempDir);
-
-impl Mount {
-    fn new(size: &str) -> Option<Self> {
-        let directory = tempfile::tempdir().unwrap();
-        let mounted = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"])
-            .arg(directory.path())
-            .output();
-        mounted.is_ok_and(|output| output.status.success()).then_some(Mount(directory))
-    }
-}
-
-impl Drop for Mount {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg(self.0.path()).status();
-    }
-}
 
 fn open(directory: &Path) -> Database {
     let options = EngineOptions { memtable_bytes: 1 << 20, ..EngineOptions::default() };
@@ -73,11 +54,8 @@ fn count(database: &Database) -> u64 {
 
 #[test]
 fn full_disk() {
-    let Some(mount) = Mount::new("20m") else {
-        eprintln!("skipped: not allowed to mount a small file system");
-        return;
-    };
-    let directory = mount.0.path();
+    let Some(disk) = SmallDisk::mount(20).unwrap() else { return };
+    let directory = disk.path();
     let ballast = directory.join("ballast");
     std::fs::write(&ballast, vec![0; 8 << 20]).unwrap();
     let database = open(directory);

@@ -2,53 +2,15 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
-use cairn_types::{
-    CallInfo, Datum, EnumValue, Env, Error, FormatSettings, Oid, Result, Text, TypeShape, io, types,
-};
+use cairn_types::{Env, Error, FormatSettings, Oid, Result, TypeShape, io, types};
 
 struct TestEnv(FormatSettings);
 
 impl Env for TestEnv {
+    cairn_testkit::env_of_an_idle_session!(database: "postgres", time: 0);
+    cairn_testkit::env_without_objects!();
     fn format(&self) -> &FormatSettings {
         &self.0
-    }
-    fn setting(&self, _: &str) -> Option<String> {
-        None
-    }
-    fn set_setting(&self, _: &str, _: &str, _: bool) -> Result<()> {
-        Ok(())
-    }
-    fn transaction_time(&self) -> i64 {
-        0
-    }
-    fn statement_time(&self) -> i64 {
-        0
-    }
-    fn clock_time(&self) -> i64 {
-        0
-    }
-    fn check_interrupts(&self) -> Result<()> {
-        Ok(())
-    }
-    fn sleep(&self, _: f64) -> Result<()> {
-        Ok(())
-    }
-    fn random(&self) -> f64 {
-        0.5
-    }
-    fn set_seed(&self, _: f64) {}
-    fn notice(&self, _: Error) {}
-    fn current_user(&self) -> Text {
-        "postgres".into()
-    }
-    fn session_user(&self) -> Text {
-        "postgres".into()
-    }
-    fn current_database(&self) -> Text {
-        "postgres".into()
-    }
-    fn backend_pid(&self) -> i32 {
-        1
     }
     fn type_shape(&self, type_oid: Oid) -> Option<TypeShape> {
         let element = ARRAYS.iter().find(|(array, _)| *array == type_oid)?.1;
@@ -60,23 +22,8 @@ impl Env for TestEnv {
     fn parse_type(&self, _: &str) -> Result<(Oid, i32)> {
         Err(Error::internal("not here"))
     }
-    fn enum_label(&self, _: Oid) -> Option<Text> {
-        None
-    }
-    fn enum_value(&self, _: Oid, _: &str) -> Option<EnumValue> {
-        None
-    }
-    fn reg_name(&self, _: Oid, _: Oid) -> Option<String> {
-        None
-    }
-    fn reg_lookup(&self, _: Oid, _: &str) -> Result<Oid> {
-        Err(Error::internal("not here"))
-    }
     fn extension_installed(&self, _: &str) -> bool {
         false
-    }
-    fn system_function(&self, _: &str, _: &[Datum], _: &CallInfo<'_>) -> Result<Datum> {
-        Err(Error::internal("not here"))
     }
 }
 

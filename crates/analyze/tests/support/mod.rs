@@ -25,46 +25,9 @@ impl TestEnv {
 }
 
 impl Env for TestEnv {
+    cairn_testkit::env_of_an_idle_session!(database: "analyzer_golden", time: 0);
     fn format(&self) -> &FormatSettings {
         &self.settings
-    }
-    fn setting(&self, _: &str) -> Option<String> {
-        None
-    }
-    fn set_setting(&self, _: &str, _: &str, _: bool) -> Result<()> {
-        Ok(())
-    }
-    fn transaction_time(&self) -> i64 {
-        0
-    }
-    fn statement_time(&self) -> i64 {
-        0
-    }
-    fn clock_time(&self) -> i64 {
-        0
-    }
-    fn check_interrupts(&self) -> Result<()> {
-        Ok(())
-    }
-    fn sleep(&self, _: f64) -> Result<()> {
-        Ok(())
-    }
-    fn random(&self) -> f64 {
-        0.5
-    }
-    fn set_seed(&self, _: f64) {}
-    fn notice(&self, _: Error) {}
-    fn current_user(&self) -> Text {
-        "postgres".into()
-    }
-    fn session_user(&self) -> Text {
-        "postgres".into()
-    }
-    fn current_database(&self) -> Text {
-        "analyzer_golden".into()
-    }
-    fn backend_pid(&self) -> i32 {
-        1
     }
     fn extension_installed(&self, _: &str) -> bool {
         false

@@ -1,20 +1,21 @@
 //! A database of hand-made tables and sessions that run single statements over the real store: what crate `sql` does, in small.
 
+#[path = "../support/env.rs"]
+mod env;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
-use cairn_analyze::query::{Expr, Query, Statement};
-use cairn_analyze::{AnalyzeContext, Parameters};
+use cairn_analyze::Parameters;
+use cairn_analyze::query::Statement;
 use cairn_catalog::*;
 use cairn_exec::dml::TransactionConstraints;
 use cairn_exec::execution::Watch;
 use cairn_exec::*;
-use cairn_functions::RowStream;
 use cairn_txn::*;
-use cairn_types::{
-    CallInfo, Datum, EnumValue, Env, Error, FormatSettings, Oid, Result, Text, TypeShape, types,
-};
+use cairn_types::{Datum, Error, Oid, Result, types};
+use env::{NoFunctions, TestEnv};
 
 pub const PUBLIC: Oid = 2200;
 
@@ -238,9 +239,8 @@ impl Bench {
     pub fn session(self: &Arc<Self>) -> Session {
         static NEXT: AtomicI32 = AtomicI32::new(100);
         let pid = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = SearchPath::new(&self.catalog, &["public".into()], "postgres", None);
         Session {
-            env: TestEnv { catalog: self.catalog.clone(), path, settings: FormatSettings::default() },
+            env: TestEnv::new(self.catalog.clone()),
             handle: Arc::new(SessionHandle { pid, interrupt: Arc::new(Interrupt::new()) }),
             bench: self.clone(),
             txn: None,
@@ -248,12 +248,6 @@ impl Bench {
             lock_timeout: Duration::from_secs(10),
         }
     }
-}
-
-pub struct TestEnv {
-    catalog: Arc<Catalog>,
-    path: SearchPath,
-    settings: FormatSettings,
 }
 
 pub struct Session {
@@ -342,7 +336,7 @@ impl Session {
 
     fn execute(&self, cx: &ExecContext<'_>, plan: &PlanContext<'_>, sql: &str) -> Result<Answer> {
         let statement = cairn_analyze::parse(sql)?.remove(0);
-        let context = self.env.analyze_context(&self.env.path);
+        let context = self.env.analyze_context();
         let Statement::Query(query) = cairn_analyze::analyze(&statement, &context)? else {
             panic!("not a query")
         };
@@ -373,7 +367,7 @@ impl Session {
     ) -> Duration {
         let types: Vec<TypeRef> = types.iter().map(|oid| type_ref(*oid)).collect();
         let statement = cairn_analyze::parse(sql).unwrap().remove(0);
-        let mut context = self.env.analyze_context(&self.env.path);
+        let mut context = self.env.analyze_context();
         context.parameters = Parameters::Fixed(&types);
         let Statement::Query(query) = cairn_analyze::analyze(&statement, &context).unwrap() else {
             panic!("not a query")
@@ -503,122 +497,4 @@ pub fn entries(session: &mut Session, index: &str) -> usize {
     });
     session.rollback();
     count
-}
-
-impl TestEnv {
-    fn analyze_context<'a>(&'a self, path: &'a SearchPath) -> AnalyzeContext<'a> {
-        AnalyzeContext { catalog: &self.catalog, search_path: path, env: self, parameters: Parameters::None }
-    }
-}
-
-impl ExpressionSource for TestEnv {
-    fn over_table(&self, relation: &Arc<Relation>, text: &str) -> Result<Expr> {
-        cairn_analyze::analyze_expression(text, Some(relation), &self.analyze_context(&self.path))
-    }
-    fn of_column(&self, relation: &Arc<Relation>, column: usize, text: &str) -> Result<Expr> {
-        let context = self.analyze_context(&self.path);
-        cairn_analyze::analyze_stored_value(text, relation, &relation.columns[column], &context)
-    }
-    fn over_domain(&self, _: Oid, _: &str) -> Result<Expr> {
-        Err(Error::internal("no domains here"))
-    }
-    fn deparse(&self, _: &Expr, _: &[&Query], _: bool) -> String {
-        String::new()
-    }
-}
-
-struct NoFunctions;
-
-impl FunctionRunner for NoFunctions {
-    fn call(&self, _: &ExecContext<'_>, _: &Arc<Proc>, _: &[Datum], _: &CallInfo<'_>) -> Result<Datum> {
-        Err(Error::internal("no functions here"))
-    }
-    fn call_set(
-        &self,
-        _: &ExecContext<'_>,
-        _: &Arc<Proc>,
-        _: &[Datum],
-        _: &CallInfo<'_>,
-    ) -> Result<Box<dyn RowStream>> {
-        Err(Error::internal("no functions here"))
-    }
-    fn system_rows(&self, _: &ExecContext<'_>, _: Oid) -> Result<Option<Vec<Arc<[Datum]>>>> {
-        Ok(None)
-    }
-    fn cursor_position(&self, _: &str, _: Oid) -> Result<Option<Vec<u8>>> {
-        Ok(None)
-    }
-}
-
-impl Env for TestEnv {
-    fn format(&self) -> &FormatSettings {
-        &self.settings
-    }
-    fn setting(&self, _: &str) -> Option<String> {
-        None
-    }
-    fn set_setting(&self, _: &str, _: &str, _: bool) -> Result<()> {
-        Ok(())
-    }
-    fn transaction_time(&self) -> i64 {
-        0
-    }
-    fn statement_time(&self) -> i64 {
-        0
-    }
-    fn clock_time(&self) -> i64 {
-        0
-    }
-    fn check_interrupts(&self) -> Result<()> {
-        Ok(())
-    }
-    fn sleep(&self, _: f64) -> Result<()> {
-        Ok(())
-    }
-    fn random(&self) -> f64 {
-        0.5
-    }
-    fn set_seed(&self, _: f64) {}
-    fn notice(&self, _: Error) {}
-    fn current_user(&self) -> Text {
-        "postgres".into()
-    }
-    fn session_user(&self) -> Text {
-        "postgres".into()
-    }
-    fn current_database(&self) -> Text {
-        "dml".into()
-    }
-    fn backend_pid(&self) -> i32 {
-        1
-    }
-    fn extension_installed(&self, _: &str) -> bool {
-        false
-    }
-    fn type_shape(&self, type_oid: Oid) -> Option<TypeShape> {
-        self.catalog.type_by_oid(type_oid)?;
-        let element = self.catalog.array_element(type_oid);
-        Some(if element != 0 { TypeShape::Array { element, delimiter: ',' } } else { TypeShape::Base })
-    }
-    fn format_type(&self, type_oid: Oid, typmod: i32) -> String {
-        self.catalog.format_type(type_oid, typmod, &self.path)
-    }
-    fn parse_type(&self, name: &str) -> Result<(Oid, i32)> {
-        cairn_analyze::parse_type_name(name, &self.analyze_context(&self.path))
-    }
-    fn enum_label(&self, _: Oid) -> Option<Text> {
-        None
-    }
-    fn enum_value(&self, _: Oid, _: &str) -> Option<EnumValue> {
-        None
-    }
-    fn reg_name(&self, _: Oid, _: Oid) -> Option<String> {
-        None
-    }
-    fn reg_lookup(&self, _: Oid, name: &str) -> Result<Oid> {
-        Err(Error::internal(format!("no {name} here")))
-    }
-    fn system_function(&self, _: &str, _: &[Datum], _: &CallInfo<'_>) -> Result<Datum> {
-        Err(Error::internal("no system functions here"))
-    }
 }

@@ -1,29 +1,26 @@
 //! A small server: CREATE TABLE and CREATE INDEX by hand, everything else through analyzer, planner and executor, over the
 //! real store.
 
+#[path = "../support/env.rs"]
+mod env;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
-use cairn_analyze::query::{Expr, Query, Statement};
-use cairn_analyze::{AnalyzeContext, Parameters, RawStatement};
+use cairn_analyze::RawStatement;
+use cairn_analyze::query::{Query, Statement};
 use cairn_catalog::*;
 use cairn_exec::dml::TransactionConstraints;
 use cairn_exec::execution::Watch;
 use cairn_exec::*;
-use cairn_functions::RowStream;
 use cairn_txn::*;
 use cairn_types::oid::access_methods;
-use cairn_types::{CallInfo, Datum, EnumValue, Env, Error, FormatSettings, Oid, Result, Text, TypeShape};
+use cairn_types::{Oid, Result};
+use env::{NoFunctions, TestEnv};
 use pg_query::protobuf::{ConstrType, CreateStmt, IndexStmt, SortByDir, SortByNulls, node::Node as NodeEnum};
 
 const PUBLIC: Oid = 2200;
-
-pub struct TestEnv {
-    catalog: Arc<Catalog>,
-    path: SearchPath,
-    settings: FormatSettings,
-}
 
 pub struct Server {
     pub store: Arc<dyn Store>,
@@ -38,8 +35,7 @@ pub struct Server {
 fn env(relations: &[Relation]) -> TestEnv {
     let row_types = relations.iter().map(row_type).collect();
     let catalog = Arc::new(Catalog::with_objects(relations.to_vec(), row_types, Vec::new()));
-    let path = SearchPath::new(&catalog, &["public".into()], "postgres", None);
-    TestEnv { catalog, path, settings: FormatSettings::default() }
+    TestEnv::new(catalog)
 }
 
 fn row_type(relation: &Relation) -> Type {
@@ -127,7 +123,7 @@ impl Server {
             }
             _ => {
                 let env = &self.env;
-                let context = env.analyze_context(&env.path);
+                let context = env.analyze_context();
                 match cairn_analyze::analyze(statement, &context)? {
                     Statement::Query(query) => self.query(&query),
                     Statement::Explain(explain) => {
@@ -233,7 +229,7 @@ impl Server {
         for element in &node.table_elts {
             match element.node.as_ref().unwrap() {
                 NodeEnum::ColumnDef(column) => {
-                    let context = self.env.analyze_context(&self.env.path);
+                    let context = self.env.analyze_context();
                     let type_name = column.type_name.as_ref().unwrap();
                     let (type_oid, typmod) = cairn_analyze::resolve_type_name(type_name, &context).unwrap();
                     let collation = self.env.catalog.type_by_oid(type_oid).unwrap().collation;
@@ -335,7 +331,10 @@ impl Server {
                 let from = text.find("((").unwrap() + 2;
                 let to = text.rfind("))").unwrap();
                 let expr = self.env.over_table(&relation, &text[from..to]).unwrap();
-                self.key_of(IndexKeyColumn::Expression(text[from..to].into()), expr::types::type_of(&expr))
+                self.key_of(
+                    IndexKeyColumn::Expression(text[from..to].into()),
+                    cairn_analyze::expr_type(&expr),
+                )
             } else {
                 self.key(&relation, &element.name)
             };
@@ -368,133 +367,5 @@ impl Server {
         };
         self.relations[position].indexes.push(Arc::new(index));
         self.env = env(&self.relations);
-    }
-}
-
-impl TestEnv {
-    fn analyze_context<'a>(&'a self, path: &'a SearchPath) -> AnalyzeContext<'a> {
-        AnalyzeContext { catalog: &self.catalog, search_path: path, env: self, parameters: Parameters::None }
-    }
-}
-
-impl ExpressionSource for TestEnv {
-    fn over_table(&self, relation: &Arc<Relation>, text: &str) -> Result<Expr> {
-        cairn_analyze::analyze_expression(text, Some(relation), &self.analyze_context(&self.path))
-    }
-    fn of_column(&self, relation: &Arc<Relation>, column: usize, text: &str) -> Result<Expr> {
-        let context = self.analyze_context(&self.path);
-        cairn_analyze::analyze_stored_value(text, relation, &relation.columns[column], &context)
-    }
-    fn over_domain(&self, _: Oid, _: &str) -> Result<Expr> {
-        Err(Error::internal("no domains here"))
-    }
-    fn deparse(&self, expr: &Expr, queries: &[&Query], qualify: bool) -> String {
-        let context = cairn_analyze::deparse::DeparseContext {
-            catalog: &self.catalog,
-            path: &self.path,
-            env: self,
-            form: cairn_analyze::deparse::Form::Display { pretty: false },
-        };
-        cairn_analyze::deparse::deparse_in_queries(expr, queries, qualify, &context)
-    }
-}
-
-struct NoFunctions;
-
-impl FunctionRunner for NoFunctions {
-    fn call(&self, _: &ExecContext<'_>, _: &Arc<Proc>, _: &[Datum], _: &CallInfo<'_>) -> Result<Datum> {
-        Err(Error::internal("no functions here"))
-    }
-    fn call_set(
-        &self,
-        _: &ExecContext<'_>,
-        _: &Arc<Proc>,
-        _: &[Datum],
-        _: &CallInfo<'_>,
-    ) -> Result<Box<dyn RowStream>> {
-        Err(Error::internal("no functions here"))
-    }
-    fn system_rows(&self, _: &ExecContext<'_>, _: Oid) -> Result<Option<Vec<Arc<[Datum]>>>> {
-        Ok(None)
-    }
-    fn cursor_position(&self, _: &str, _: Oid) -> Result<Option<Vec<u8>>> {
-        Ok(None)
-    }
-}
-
-impl Env for TestEnv {
-    fn format(&self) -> &FormatSettings {
-        &self.settings
-    }
-    fn setting(&self, _: &str) -> Option<String> {
-        None
-    }
-    fn set_setting(&self, _: &str, _: &str, _: bool) -> Result<()> {
-        Ok(())
-    }
-    fn transaction_time(&self) -> i64 {
-        0
-    }
-    fn statement_time(&self) -> i64 {
-        0
-    }
-    fn clock_time(&self) -> i64 {
-        0
-    }
-    fn check_interrupts(&self) -> Result<()> {
-        Ok(())
-    }
-    fn sleep(&self, _: f64) -> Result<()> {
-        Ok(())
-    }
-    fn random(&self) -> f64 {
-        0.5
-    }
-    fn set_seed(&self, _: f64) {}
-    fn notice(&self, _: Error) {}
-    fn current_user(&self) -> Text {
-        "postgres".into()
-    }
-    fn session_user(&self) -> Text {
-        "postgres".into()
-    }
-    fn current_database(&self) -> Text {
-        "select".into()
-    }
-    fn backend_pid(&self) -> i32 {
-        1
-    }
-    fn extension_installed(&self, _: &str) -> bool {
-        false
-    }
-    fn type_shape(&self, type_oid: Oid) -> Option<TypeShape> {
-        let found = self.catalog.type_by_oid(type_oid)?;
-        let element = self.catalog.array_element(type_oid);
-        Some(match found.kind {
-            _ if element != 0 => TypeShape::Array { element, delimiter: ',' },
-            TypeKind::Pseudo => TypeShape::Pseudo,
-            _ => TypeShape::Base,
-        })
-    }
-    fn format_type(&self, type_oid: Oid, typmod: i32) -> String {
-        self.catalog.format_type(type_oid, typmod, &self.path)
-    }
-    fn parse_type(&self, name: &str) -> Result<(Oid, i32)> {
-        cairn_analyze::parse_type_name(name, &self.analyze_context(&self.path))
-    }
-    fn enum_label(&self, _: Oid) -> Option<Text> {
-        None
-    }
-    fn enum_value(&self, _: Oid, _: &str) -> Option<EnumValue> {
-        None
-    }
-    fn reg_name(&self, _: Oid, _: Oid) -> Option<String> {
-        None
-    }
-    fn reg_lookup(&self, _: Oid, name: &str) -> Result<Oid> {
-        Err(Error::internal(format!("no {name} here")))
-    }
-    fn system_function(&self, _: &str, _: &[Datum], _: &CallInfo<'_>) -> Result<Datum> {
-        Err(Error::internal("no system functions here"))
     }
 }

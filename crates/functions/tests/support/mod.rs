@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use cairn_types::{CallInfo, Datum, EnumValue, Env, Error, FormatSettings, Oid, Result, Text, TypeShape};
+use cairn_types::{Env, Error, FormatSettings, Oid, Result, TypeShape};
 
 pub mod data {
     pub const PROC: &str = include_str!("../../../catalog/data/pg_proc.tsv");
@@ -42,46 +42,10 @@ impl TestEnv {
 }
 
 impl Env for TestEnv {
+    cairn_testkit::env_of_an_idle_session!(database: "postgres", time: 800_000_000_000_000);
+    cairn_testkit::env_without_objects!();
     fn format(&self) -> &FormatSettings {
         &self.settings
-    }
-    fn setting(&self, _: &str) -> Option<String> {
-        None
-    }
-    fn set_setting(&self, _: &str, _: &str, _: bool) -> Result<()> {
-        Ok(())
-    }
-    fn transaction_time(&self) -> i64 {
-        800_000_000_000_000
-    }
-    fn statement_time(&self) -> i64 {
-        0
-    }
-    fn clock_time(&self) -> i64 {
-        0
-    }
-    fn check_interrupts(&self) -> Result<()> {
-        Ok(())
-    }
-    fn sleep(&self, _: f64) -> Result<()> {
-        Ok(())
-    }
-    fn random(&self) -> f64 {
-        0.5
-    }
-    fn set_seed(&self, _: f64) {}
-    fn notice(&self, _: Error) {}
-    fn current_user(&self) -> Text {
-        "postgres".into()
-    }
-    fn session_user(&self) -> Text {
-        "postgres".into()
-    }
-    fn current_database(&self) -> Text {
-        "postgres".into()
-    }
-    fn backend_pid(&self) -> i32 {
-        1
     }
     fn type_shape(&self, type_oid: Oid) -> Option<TypeShape> {
         match self.elements.get(&type_oid) {
@@ -95,22 +59,7 @@ impl Env for TestEnv {
     fn parse_type(&self, _: &str) -> Result<(Oid, i32)> {
         Err(Error::internal("not here"))
     }
-    fn enum_label(&self, _: Oid) -> Option<Text> {
-        None
-    }
-    fn enum_value(&self, _: Oid, _: &str) -> Option<EnumValue> {
-        None
-    }
-    fn reg_name(&self, _: Oid, _: Oid) -> Option<String> {
-        None
-    }
-    fn reg_lookup(&self, _: Oid, _: &str) -> Result<Oid> {
-        Err(Error::internal("not here"))
-    }
     fn extension_installed(&self, name: &str) -> bool {
         self.extension && name == "orafce"
-    }
-    fn system_function(&self, _: &str, _: &[Datum], _: &CallInfo<'_>) -> Result<Datum> {
-        Err(Error::internal("not here"))
     }
 }
