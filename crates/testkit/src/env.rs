@@ -49,7 +49,7 @@ macro_rules! env_of_an_idle_session {
     };
 }
 
-/// No enums, no names behind the reg* types, no functions that need a catalog.
+/// No enums, no names behind the reg* types, no functions that need a catalog: internal errors that say "not here".
 #[macro_export]
 macro_rules! env_without_objects {
     () => {
@@ -63,15 +63,15 @@ macro_rules! env_without_objects {
             None
         }
         fn reg_lookup(&self, _: ::cairn_types::Oid, name: &str) -> ::cairn_types::Result<::cairn_types::Oid> {
-            Err(::cairn_types::Error::internal(format!("no {name} here")))
+            Err(::cairn_types::Error::internal("not here"))
         }
         fn system_function(
             &self,
-            name: &str,
+            _: &str,
             _: &[::cairn_types::Datum],
             _: &::cairn_types::CallInfo<'_>,
         ) -> ::cairn_types::Result<::cairn_types::Datum> {
-            Err(::cairn_types::Error::internal(format!("no {name} here")))
+            Err(::cairn_types::Error::internal("not here"))
         }
     };
 }
