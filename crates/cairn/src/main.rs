@@ -59,6 +59,9 @@ struct ServeArguments {
     /// How long deleted and overwritten rows stay readable in the past (cairn.retention): 15min, 1h, 0, -1 for ever
     #[arg(long, value_name = "TIME", default_value = "15min", allow_hyphen_values = true)]
     retention: String,
+    /// Bytes at which a memtable becomes a file; tests make it small
+    #[arg(long, value_name = "BYTES", hide = true)]
+    memtable_bytes: Option<usize>,
     /// Print the address as JSON, one line, once clients can connect
     #[arg(long)]
     json: bool,

@@ -77,7 +77,11 @@ pub fn run(arguments: &ServeArguments) -> Result<ExitCode, String> {
         .map_err(|error| format!("could not watch for signals: {error}"))?;
     let retention = cairn::retention(&arguments.retention)
         .map_err(|error| format!("--retention: {}", error.report().message))?;
-    let engine = EngineOptions { retention, ..EngineOptions::default() };
+    let mut engine = EngineOptions { retention, ..EngineOptions::default() };
+    if let Some(bytes) = arguments.memtable_bytes {
+        engine.memtable_bytes = bytes;
+        engine.file_bytes = bytes as u64;
+    }
     let serving = Serving::start(options, &arguments.data_dir, engine)?;
     announce(serving.address(), arguments).map_err(|error| format!("could not write to stdout: {error}"))?;
     if let Some(signal) = signals.forever().next() {

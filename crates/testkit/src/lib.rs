@@ -46,6 +46,15 @@ impl Server {
 
     /// Starts the `cairn` binary on a data directory of the caller's.
     pub fn cairn_at(binary: &Path, data_directory: &Path) -> io::Result<Server> {
+        Server::cairn_with(binary, data_directory, |_| {})
+    }
+
+    /// The same with further arguments or variables.
+    pub fn cairn_with(
+        binary: &Path,
+        data_directory: &Path,
+        adjust: impl FnOnce(&mut Command),
+    ) -> io::Result<Server> {
         let port = free_port()?;
         let log = fs::File::create(log_path(data_directory))?;
         let mut command = Command::new(binary);
@@ -57,6 +66,7 @@ impl Server {
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log);
+        adjust(&mut command);
         Server::start("Cairn".into(), port, data_directory.to_path_buf(), command)
     }
 
@@ -202,6 +212,11 @@ impl Server {
         self.child = self.command.spawn()?;
         self.wait_ready()?;
         Ok(begin.elapsed())
+    }
+
+    /// How it ended by itself; `None` while it runs.
+    pub fn ended(&mut self) -> io::Result<Option<std::process::ExitStatus>> {
+        self.child.try_wait()
     }
 
     /// SIGTERM, and how long the server took to end.
