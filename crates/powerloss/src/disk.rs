@@ -59,8 +59,15 @@ impl<T> Pending<T> {
 
 #[derive(Clone, Debug)]
 enum Node {
-    File { durable: Vec<u8>, pending: Pending<Change> },
-    Directory { durable: BTreeMap<String, NodeId>, now: BTreeMap<String, NodeId>, pending: Pending<NameChange> },
+    File {
+        durable: Vec<u8>,
+        pending: Pending<Change>,
+    },
+    Directory {
+        durable: BTreeMap<String, NodeId>,
+        now: BTreeMap<String, NodeId>,
+        pending: Pending<NameChange>,
+    },
 }
 
 impl Node {
@@ -136,7 +143,10 @@ impl Disk {
     /// # Errors
     ///
     /// The journal has something that is not modelled.
-    pub fn replay<'journal>(&mut self, records: impl Iterator<Item = Record<'journal>>) -> Result<(), String> {
+    pub fn replay<'journal>(
+        &mut self,
+        records: impl Iterator<Item = Record<'journal>>,
+    ) -> Result<(), String> {
         for record in records {
             self.apply(&record.operation).map_err(|problem| format!("{problem}, at {}", record.end))?;
         }
@@ -164,7 +174,9 @@ impl Disk {
             Operation::Write { inode, offset, bytes } => {
                 self.change(inode, Change::Write { offset: offset as usize, bytes: bytes.to_vec() })
             }
-            Operation::Truncate { inode, size } => self.change(inode, Change::Truncate { size: size as usize }),
+            Operation::Truncate { inode, size } => {
+                self.change(inode, Change::Truncate { size: size as usize })
+            }
             Operation::Allocate { inode, end } => self.change(inode, Change::Allocate { end: end as usize }),
             Operation::SyncBegin { inode, call } => {
                 let id = self.node_of(inode)?;

@@ -57,7 +57,11 @@ impl Image {
                 (_, None) => differences.push(format!("{name} is missing on the right")),
                 (Some(left), Some(Some(right))) if left != right => {
                     let at = left.iter().zip(right).take_while(|(a, b)| a == b).count();
-                    differences.push(format!("{name}: {} and {} bytes, differ at {at}", left.len(), right.len()));
+                    differences.push(format!(
+                        "{name}: {} and {} bytes, differ at {at}",
+                        left.len(),
+                        right.len()
+                    ));
                 }
                 (left, Some(right)) if left.is_some() != right.is_some() => {
                     differences.push(format!("{name}: a file and a directory"));

@@ -12,24 +12,62 @@ const HEADER: usize = 32;
 /// A change, or what tells of durability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation<'journal> {
-    Create { inode: u64, name: &'journal str },
-    Write { inode: u64, offset: u64, bytes: &'journal [u8] },
-    Truncate { inode: u64, size: u64 },
+    Create {
+        inode: u64,
+        name: &'journal str,
+    },
+    Write {
+        inode: u64,
+        offset: u64,
+        bytes: &'journal [u8],
+    },
+    Truncate {
+        inode: u64,
+        size: u64,
+    },
     /// The file is at least so long from now on.
-    Allocate { inode: u64, end: u64 },
+    Allocate {
+        inode: u64,
+        end: u64,
+    },
     /// `call` tells apart the calls of all processes.
-    SyncBegin { inode: u64, call: u64 },
+    SyncBegin {
+        inode: u64,
+        call: u64,
+    },
     /// `error` is 0 for success.
-    SyncEnd { inode: u64, call: u64, error: i32 },
-    Rename { old: &'journal str, new: &'journal str },
-    Link { inode: u64, name: &'journal str },
-    Unlink { name: &'journal str },
-    MakeDirectory { inode: u64, name: &'journal str },
-    RemoveDirectory { name: &'journal str },
+    SyncEnd {
+        inode: u64,
+        call: u64,
+        error: i32,
+    },
+    Rename {
+        old: &'journal str,
+        new: &'journal str,
+    },
+    Link {
+        inode: u64,
+        name: &'journal str,
+    },
+    Unlink {
+        name: &'journal str,
+    },
+    MakeDirectory {
+        inode: u64,
+        name: &'journal str,
+    },
+    RemoveDirectory {
+        name: &'journal str,
+    },
     /// Something that is not modelled, or a record that cannot be read.
-    Violation { what: &'journal str },
+    Violation {
+        what: &'journal str,
+    },
     /// A call that was made to fail, with the path of its file.
-    Fault { error: i32, path: &'journal str },
+    Fault {
+        error: i32,
+        path: &'journal str,
+    },
 }
 
 #[derive(Clone, Copy, Debug)]

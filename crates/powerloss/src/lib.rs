@@ -55,7 +55,7 @@ pub struct Fault {
 pub enum FaultyCall {
     /// `fsync` and `fdatasync`, of files and directories.
     Sync,
-    /// The `write` family and `fallocate`.
+    /// The `write` family.
     Write,
 }
 

@@ -131,7 +131,8 @@ mod tests {
     #[test]
     fn every_sector_is_of_some_moment() {
         let durable = vec![1; 3 * SECTOR];
-        let changes = [write(100, 2, 2 * SECTOR), write(SECTOR, 3, 4 * SECTOR), Change::Truncate { size: 700 }];
+        let changes =
+            [write(100, 2, 2 * SECTOR), write(SECTOR, 3, 4 * SECTOR), Change::Truncate { size: 700 }];
         let mut seen = std::collections::HashSet::new();
         for seed in 0..4000 {
             let contents = after_power_loss(&durable, &changes, &mut Chance::new(seed));

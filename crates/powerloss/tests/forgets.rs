@@ -52,8 +52,13 @@ fn program() {
         // Everything that changes a file or a name, for the journal to see.
         "everything" => {
             fs::create_dir_all(root.join("one/two")).unwrap();
-            let mut file =
-                OpenOptions::new().read(true).write(true).create(true).truncate(true).open(root.join("one/a")).unwrap();
+            let mut file = OpenOptions::new()
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .open(root.join("one/a"))
+                .unwrap();
             file.write_all(&[1; 1000]).unwrap();
             file.write_at(&[2; 100], 5000).unwrap();
             file.seek(SeekFrom::Start(300)).unwrap();
@@ -76,7 +81,10 @@ fn program() {
             fs::write("relative", b"relative").unwrap();
             // SAFETY: a descriptor that is open.
             let allocated = File::create("allocated").unwrap();
-            assert_eq!(unsafe { libc::posix_fallocate(std::os::fd::AsRawFd::as_raw_fd(&allocated), 0, 6000) }, 0);
+            assert_eq!(
+                unsafe { libc::posix_fallocate(std::os::fd::AsRawFd::as_raw_fd(&allocated), 0, 6000) },
+                0
+            );
         }
         "mapped" => {
             let file = OpenOptions::new().read(true).write(true).open(root.join("kept")).unwrap();
@@ -212,8 +220,7 @@ fn what_is_not_modelled_is_refused() {
 
 #[test]
 fn a_sync_that_failed_is_not_made_good_by_the_next() {
-    let fault =
-        Fault { call: FaultyCall::Sync, error: libc::EIO, part: "/a".to_owned(), first: 1, count: 1 };
+    let fault = Fault { call: FaultyCall::Sync, error: libc::EIO, part: "/a".to_owned(), first: 1, count: 1 };
     let run = run_with("faulty sync", Some(&fault));
     assert_eq!(run.recorder.journal().unwrap().faults().len(), 1);
     // The first 600 bytes are lost, though two syncs succeeded after the write.
@@ -223,9 +230,14 @@ fn a_sync_that_failed_is_not_made_good_by_the_next() {
 
 #[test]
 fn writes_fail_on_demand() {
-    let fault = Fault { call: FaultyCall::Write, error: libc::ENOSPC, part: "a".to_owned(), first: 3, count: 1 };
+    let fault =
+        Fault { call: FaultyCall::Write, error: libc::ENOSPC, part: "a".to_owned(), first: 3, count: 1 };
     let run = run_with("full disk", Some(&fault));
     assert_eq!(fs::read(run.recorder.root().join("a")).unwrap(), b"theretherethere");
     let journal = run.recorder.journal().unwrap();
-    assert!(journal.records().any(|record| matches!(record.operation, Operation::Fault { error: libc::ENOSPC, .. })));
+    assert!(
+        journal
+            .records()
+            .any(|record| matches!(record.operation, Operation::Fault { error: libc::ENOSPC, .. }))
+    );
 }
