@@ -67,6 +67,8 @@ enum Scenario {
     Analytics(scenarios::analytics::Options),
     /// Four rows that everybody wants, and two thousand sessions in line for one
     Hot(scenarios::hot::Options),
+    /// One transaction over ten million rows: memory, commit, rollback
+    Large(scenarios::large::Options),
 }
 
 fn main() -> ExitCode {
@@ -79,6 +81,7 @@ fn main() -> ExitCode {
         Some(Scenario::Churn(options)) => scenarios::churn::run(options),
         Some(Scenario::Analytics(options)) => scenarios::analytics::run(options),
         Some(Scenario::Hot(options)) => scenarios::hot::run(options),
+        Some(Scenario::Large(options)) => scenarios::large::run(options),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

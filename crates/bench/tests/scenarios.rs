@@ -71,3 +71,10 @@ fn analytics() {
     let Some(report) = run(&arguments) else { return };
     assert!(figure(&report, "analytic queries that ended") >= 3.0);
 }
+
+#[test]
+fn large() {
+    let Some(report) = run(&["large", "--rows", "20000"]) else { return };
+    // That the answers are right the scenario checks itself.
+    assert!(figure(&report, "memory, peak: update") > 0.0);
+}

@@ -359,6 +359,16 @@ fn process_tree(root: u32) -> Vec<u32> {
     tree
 }
 
+/// Memory of a process and all its descendants: pages that several share count once (PSS). 0 if it is gone.
+pub fn memory_bytes(pid: u32) -> u64 {
+    let of_process = |pid| {
+        let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
+        let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+        line.split_whitespace().next()?.parse::<u64>().ok()
+    };
+    process_tree(pid).into_iter().filter_map(of_process).sum::<u64>() * 1024
+}
+
 /// User and system time of a process, and of its ended children, in hundredths of a second.
 fn cpu_ticks(pid: u32) -> Option<u64> {
     let fields = stat_fields(pid)?;

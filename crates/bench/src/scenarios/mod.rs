@@ -6,4 +6,5 @@ pub mod churn;
 pub mod clock;
 pub mod graveyard;
 pub mod hot;
+pub mod large;
 pub mod queue;
