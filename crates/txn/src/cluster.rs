@@ -93,7 +93,7 @@ impl Cluster {
         clock: Clock,
     ) -> Result<Self> {
         let databases = directory.join("databases");
-        std::fs::create_dir_all(&databases).map_err(|source| file_error(&databases, source))?;
+        create_directory(&databases)?;
         let pid_file = directory.join("server.pid");
         let system =
             Engine::open(&directory.join("system"), &options, &resources, &clock).map_err(|error| {
@@ -107,6 +107,8 @@ impl Cluster {
             })?;
         std::fs::write(&pid_file, format!("{}\n", std::process::id()))
             .map_err(|source| file_error(&pid_file, source))?;
+        // The name of the system store; RocksDB syncs what is in it.
+        sync_directory(directory)?;
         let mut by_oid = HashMap::new();
         for (name, value) in system.records(DATABASE)? {
             let info = decode_database(&name, &value)?;
@@ -392,6 +394,17 @@ impl Databases {
 
 fn file_error(path: &Path, source: std::io::Error) -> Error {
     StorageError::File { path: path.to_owned(), source }.into()
+}
+
+/// With all that leads there; the names are durable when it returns.
+fn create_directory(path: &Path) -> Result<()> {
+    let new: Vec<&Path> = path.ancestors().take_while(|ancestor| !ancestor.exists()).collect();
+    std::fs::create_dir_all(path).map_err(|source| file_error(path, source))?;
+    for parent in new.iter().filter_map(|created| created.parent()) {
+        let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+        sync_directory(parent)?;
+    }
+    Ok(())
 }
 
 fn sync_directory(path: &Path) -> Result<()> {

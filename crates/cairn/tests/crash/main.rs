@@ -12,7 +12,8 @@
 //! crash to crash, so a crash also meets what the one before left.
 //!
 //! `scripts/crash` runs many rounds: `CAIRN_CRASH_KILLS`, `CAIRN_CRASH_POWER_LOSSES`, `CAIRN_CRASH_FAULTS` set how many,
-//! `CAIRN_CRASH_SEED` where chance begins, `CAIRN_CRASH_JSON` a file for the counts.
+//! `CAIRN_CRASH_SEED` where chance begins, `CAIRN_CRASH_JSON` a file for the counts, `CAIRN_CRASH_SERVER` another server than the
+//! one built with the test.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 

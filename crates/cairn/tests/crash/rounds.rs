@@ -1,6 +1,6 @@
 //! One crash after the other on the same directory, and what they came to.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -15,7 +15,7 @@ use super::workload::{Running, Workload};
 /// How often a dump of everything is made.
 const DUMP_EVERY: u64 = 25;
 /// Longest time of work before a crash, on a machine that is busy with other things.
-const PATIENCE: Duration = Duration::from_secs(3);
+const PATIENCE: Duration = Duration::from_secs(2);
 /// A server whose disk failed ends within this time.
 const END_WITHIN: Duration = Duration::from_secs(20);
 
@@ -37,7 +37,7 @@ pub struct Summary {
     pub acknowledgements: u64,
     /// Servers that ended by themselves.
     pub ended: u64,
-    /// Servers that went on: the disk had room again.
+    /// Servers that went on: the disk had room again, or a store that could not be opened was opened anew.
     pub survived: u64,
     pub dumps: u64,
     pub seconds: f64,
@@ -70,7 +70,8 @@ impl Summary {
 
 /// A data directory, and what its clients were promised.
 pub struct Trial {
-    _directory: tempfile::TempDir,
+    /// Stays when a round fails.
+    directory: Option<tempfile::TempDir>,
     data: PathBuf,
     journal: PathBuf,
     oracle: Arc<Mutex<Oracle>>,
@@ -97,7 +98,7 @@ impl Trial {
         let data = directory.path().join("data");
         let journal = directory.path().join("journal");
         let mut trial = Trial {
-            _directory: directory,
+            directory: Some(directory),
             data,
             journal,
             oracle: Arc::default(),
@@ -110,22 +111,28 @@ impl Trial {
         trial
     }
 
-    /// The instrument is tested, too: after a clean end, the journal has all that the directory has.
+    /// A new directory, whose server ends in order. The instrument is tested with it: the journal has all that the directory
+    /// has. Then it turns out that the power was lost when the tables were there: their directories' names had to be
+    /// synced, too.
     fn set_up(&mut self) {
         let recorder = Recorder::start(&self.data, &self.journal).unwrap();
         let server = self.serve(Some(&recorder), None).unwrap();
         connect(server.port(), "postgres").unwrap().batch_execute(SET_UP).unwrap();
+        let acknowledged = recorder.position();
         let (_, status) = server.stop().unwrap();
         assert!(status.success(), "{status}");
         let journal = recorder.journal().unwrap();
         let disk = recorder.disk_at(&journal, journal.end()).unwrap();
         let differences = disk.as_written().differences(&Image::of_directory(&self.data).unwrap());
         assert_eq!(differences, Vec::<String>::new(), "the journal misses something");
+        self.switch_on(&recorder, &journal, acknowledged).unwrap();
     }
 
     /// Small memtables, so that files come and go, and history that goes at once.
     fn serve(&self, recorder: Option<&Recorder>, fault: Option<&Fault>) -> std::io::Result<Server> {
-        Server::cairn_with(Path::new(env!("CARGO_BIN_EXE_cairn")), &self.data, |command: &mut Command| {
+        let other = std::env::var_os("CAIRN_CRASH_SERVER").map(PathBuf::from);
+        let binary = other.unwrap_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_cairn")));
+        Server::cairn_with(&binary, &self.data, |command: &mut Command| {
             command.args(["--retention", "0", "--memtable-bytes", "200000"]);
             if let Some(recorder) = recorder {
                 recorder.watch(command, 2000, fault);
@@ -176,7 +183,8 @@ impl Trial {
         self.summary.seconds = self.begin.elapsed().as_secs_f64();
         result.map_err(|problem| {
             let log = std::fs::read_to_string(self.data.with_extension("log")).unwrap_or_default();
-            format!("round {}, {crash:?}: {problem}\n{log}", self.summary.crashes)
+            let kept = self.directory.take().map(tempfile::TempDir::keep);
+            format!("round {}, {crash:?}: {problem}\n{log}\nkept: {kept:?}", self.summary.crashes)
         })
     }
 
@@ -196,7 +204,7 @@ impl Trial {
         self.verify(&server, None)?;
         self.oracle.lock().unwrap().reset(&server);
         let mut round = self.load(server, None);
-        self.work(300);
+        self.work(160);
         round.server.kill().map_err(|error| error.to_string())?;
         round.clients.take().into_iter().for_each(Running::stop);
         Ok(())
@@ -216,14 +224,14 @@ impl Trial {
         } else if self.chance.below(4) == 0 {
             // A killed server first: its successor recovers what is not durable yet.
             let mut round = self.load(server, Some(&recorder));
-            self.work(100);
+            self.work(60);
             round.server.kill().map_err(|error| error.to_string())?;
             round.clients.take().into_iter().for_each(Running::stop);
             server = self.serve(Some(&recorder), None).map_err(|error| error.to_string())?;
             self.verify(&server, Some(&recorder))?;
         }
         let mut round = self.load(server, Some(&recorder));
-        self.work(300);
+        self.work(160);
         round.server.kill().map_err(|error| error.to_string())?;
         round.clients.take().into_iter().for_each(Running::stop);
         let journal = recorder.journal().map_err(|error| error.to_string())?;
@@ -338,10 +346,11 @@ impl Trial {
                 self.summary.ended += 1;
                 return Ok(());
             }
+            let journal = recorder.journal().map_err(|error| error.to_string())?;
             if struck.is_none() {
-                let journal = recorder.journal().map_err(|error| error.to_string())?;
                 struck = (!journal.faults().is_empty()).then(Instant::now);
             }
+            let must_end = must_end && !opened_anew(&journal);
             match struck {
                 None if begin.elapsed() > Duration::from_millis(1500) => return Ok(()),
                 Some(since) if must_end && since.elapsed() > END_WITHIN => {
@@ -363,6 +372,23 @@ impl Trial {
         let (_, status) = server.stop().map_err(|error| error.to_string())?;
         if status.success() { Ok(()) } else { Err(status.to_string()) }
     }
+}
+
+/// Whether the fault kept a store from being opened, and the next session opened it: nothing was acknowledged, and recovery
+/// began from the start. Each opening makes a new info log.
+fn opened_anew(journal: &Journal) -> bool {
+    let mut failed = None;
+    journal.records().any(|record| match record.operation {
+        Operation::Fault { path, .. } => {
+            failed = path.rsplit_once('/').map(|(directory, _)| directory);
+            false
+        }
+        Operation::Create { name, .. } => match (name.strip_suffix("/LOG"), failed) {
+            (Some(store), Some(failed)) => failed.ends_with(store),
+            _ => false,
+        },
+        _ => false,
+    })
 }
 
 /// "fsync of .log: EIO"
