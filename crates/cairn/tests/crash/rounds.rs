@@ -313,9 +313,11 @@ impl Trial {
     fn choose_fault(&mut self) -> Fault {
         let chance = &mut self.chance;
         let call = if chance.below(2) == 0 { FaultyCall::Sync } else { FaultyCall::Write };
-        let (part, most) =
-            [(".log", 400), (".log", 400), (".sst", 12), ("MANIFEST", 30), (".dbtmp", 6), ("", 600)]
-                [chance.below(6) as usize];
+        // Files, and which of their fsyncs and writes at most: so many happen in a second or so.
+        let kinds =
+            [(".log", 40, 250), (".sst", 5, 40), ("MANIFEST", 8, 45), (".dbtmp", 4, 4), ("", 60, 400)];
+        let (part, syncs, writes) = kinds[chance.below(kinds.len() as u64) as usize];
+        let most = if call == FaultyCall::Sync { syncs } else { writes };
         let full = call == FaultyCall::Write && chance.below(2) == 0;
         Fault {
             call,
@@ -352,7 +354,7 @@ impl Trial {
             }
             let must_end = must_end && !opened_anew(&journal);
             match struck {
-                None if begin.elapsed() > Duration::from_millis(1500) => return Ok(()),
+                None if begin.elapsed() > Duration::from_millis(2500) => return Ok(()),
                 Some(since) if must_end && since.elapsed() > END_WITHIN => {
                     return Err(format!("the disk failed and the server goes on: {}", round.server.log()));
                 }
