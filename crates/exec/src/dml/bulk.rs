@@ -54,9 +54,6 @@ pub struct Loader {
     rows: u64,
 }
 
-/// So many checks are kept in memory at most.
-const EVENTS_MAX: usize = 10_000;
-
 impl Loader {
     /// `columns`: attribute numbers that each row gives values for, in order; `None`: all, in the table's order. The others get
     /// their defaults. Generated columns must not be among them.
@@ -108,7 +105,7 @@ impl Loader {
         let key = target.new_key(cx, frame)?;
         target.insert_row(cx, frame, &key, &self.bulk, &Claimed::default())?;
         self.rows += 1;
-        if self.checks_early && frame.events.len() >= EVENTS_MAX {
+        if self.checks_early && frame.events.len() >= events::IN_MEMORY {
             events::end_statement(cx, frame)?;
         }
         Ok(())

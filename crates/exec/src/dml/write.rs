@@ -81,7 +81,7 @@ impl Target {
             let is_claimed = claimed.indexes.contains(&place);
             self.add_entry(cx, frame, index, &values, &entry, bulk, is_claimed)?;
         }
-        self.queue_child_checks(frame, key, None);
+        self.queue_child_checks(frame, key, None)?;
         self.counted.count(cx, cairn_txn::Event::Insert, 1);
         Ok(())
     }
@@ -141,7 +141,7 @@ impl Target {
             && (nulls_are_equal || !values.iter().any(Datum::is_null))
         {
             let check = DeferredUnique::new(cx, constraint, &self.layout, index, values)?;
-            frame.events.push(Event::Unique(check));
+            frame.events.push(Event::Unique(check))?;
         }
         Ok(())
     }
@@ -238,8 +238,8 @@ impl Target {
                 self.add_entry(cx, frame, index, values, entry, false, same_key)?;
             }
         }
-        self.queue_child_checks(frame, key, Some((old, assigned)));
-        self.queue_parent_checks(frame, targets, old, true);
+        self.queue_child_checks(frame, key, Some((old, assigned)))?;
+        self.queue_parent_checks(frame, targets, old, true)?;
         self.counted.count(cx, cairn_txn::Event::Update, 1);
         Ok(moved)
     }
@@ -260,14 +260,19 @@ impl Target {
         }
         if !self.referenced_by.is_empty() {
             let old = self.row(frame).to_vec();
-            self.queue_parent_checks(frame, targets, &old, false);
+            self.queue_parent_checks(frame, targets, &old, false)?;
         }
         self.counted.count(cx, cairn_txn::Event::Delete, 1);
         Ok(())
     }
 
     /// Foreign keys of the row in the row block; after an update those only whose columns changed.
-    fn queue_child_checks(&self, frame: &mut Frame, key: &[u8], update: Option<(&[Datum], &Assigned)>) {
+    fn queue_child_checks(
+        &self,
+        frame: &mut Frame,
+        key: &[u8],
+        update: Option<(&[Datum], &Assigned)>,
+    ) -> Result<()> {
         for foreign in &self.foreign_keys {
             let row = self.row(frame);
             let unchanged = update.is_some_and(|(old, assigned)| {
@@ -281,8 +286,9 @@ impl Target {
             }
             let values = foreign.child_columns.iter().map(|column| row[*column].clone()).collect();
             let event = ChildEvent { key: foreign.clone(), row_key: key.to_vec(), values };
-            frame.events.push(Event::Child(event));
+            frame.events.push(Event::Child(event))?;
         }
+        Ok(())
     }
 
     /// Foreign keys of others to the old row. After an update the row block holds the new one.
@@ -292,7 +298,7 @@ impl Target {
         targets: &std::sync::Arc<Targets>,
         old: &[Datum],
         updated: bool,
-    ) {
+    ) -> Result<()> {
         for (foreign, child) in &self.referenced_by {
             let of = |row: &[Datum]| -> Vec<Datum> {
                 foreign.parent_columns.iter().map(|column| row[*column].clone()).collect()
@@ -315,8 +321,9 @@ impl Target {
                 child: *child,
                 old: before,
                 new: after,
-            }));
+            }))?;
         }
+        Ok(())
     }
 }
 

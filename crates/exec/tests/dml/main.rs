@@ -356,6 +356,41 @@ fn a_row_may_refer_to_one_that_comes_later_in_the_statement() {
     assert_eq!(session.ok("delete from tree"), 3);
 }
 
+/// Events behind the first few thousand wait in a file; the first and the last are checked alike, in their order.
+#[test]
+fn more_checks_than_stay_in_memory() {
+    const ROWS: u64 = 5000;
+    let mut parent = Table::new(20000, "parent", &[("id", INT4), ("note", TEXT)]).primary_key(&["id"]);
+    let cascade = |key: &mut cairn_catalog::Constraint| {
+        key.on_delete = ForeignKeyAction::Cascade;
+        key.on_update = ForeignKeyAction::Cascade;
+    };
+    let child = Table::new(20100, "child", &[("id", INT4), ("pid", INT4)])
+        .primary_key(&["id"])
+        .references(&["pid"], &mut parent, &["id"], cascade)
+        .index("child_pid", &["pid"], |_| {});
+    let bench = Bench::new(vec![parent, child]);
+    let mut session = bench.session();
+    let numbers = format!("generate_series(1, {ROWS}) g");
+    session.ok(&format!("insert into parent select g, 'x' from {numbers}"));
+    // The last row is at fault, then the first.
+    assert!(
+        session
+            .fails(&format!("insert into child select g, g + 1 from {numbers}"))
+            .contains(&format!("Key (pid)=({}) is not present", ROWS + 1))
+    );
+    assert!(
+        session
+            .fails(&format!("insert into child select g, g - 1 from {numbers}"))
+            .contains("Key (pid)=(0) is not present")
+    );
+    assert_eq!(session.ok(&format!("insert into child select g, g from {numbers}")), ROWS);
+    assert_eq!(session.ok("update parent set id = id + 100000"), ROWS);
+    assert_eq!(session.ok("update child set pid = pid where pid = id + 100000"), ROWS);
+    assert_eq!(session.ok("delete from parent"), ROWS);
+    assert!(session.table("child").is_empty());
+}
+
 #[test]
 fn deferred_foreign_keys() {
     let bench = family(|key| {
@@ -408,6 +443,14 @@ fn deferrable_unique() {
     session.ok("update t set b = 2 where a = 2");
     session.commit().unwrap();
     assert_eq!(session.table("t"), ["1|3", "2|2", "3|4"]);
+    session.ok("delete from t");
+    session.ok("insert into t select g, g from generate_series(1, 5000) g");
+    assert_eq!(session.ok("update t set b = b + 1"), 5000);
+    assert!(
+        session
+            .fails("update t set b = case when a = 5000 then 5000 else b end")
+            .contains("Key (b)=(5000) already exists")
+    );
 }
 
 #[test]
