@@ -559,7 +559,9 @@ impl Catalog {
             if catalog == pg_namespace::TABLE && row.str(pg_namespace::NSPNAME).is_empty() {
                 continue;
             }
-            rows.push(if row.len() > table.columns.len() {
+            rows.push(if catalog == pg_statistic::TABLE {
+                crate::statistics::shown(row)
+            } else if row.len() > table.columns.len() {
                 row[..table.columns.len()].into()
             } else {
                 row.clone()
@@ -587,7 +589,7 @@ impl Catalog {
         self.row(catalog, &[cairn_types::Datum::Oid(oid)])
     }
 
-    /// User rows of a catalog, Cairn's own columns included.
+    /// User rows of a catalog as they are stored, Cairn's own columns included.
     pub fn user_rows(&self, catalog: Oid) -> impl Iterator<Item = &CatalogRow> {
         self.stored.table(catalog)
     }

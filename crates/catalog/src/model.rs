@@ -233,7 +233,9 @@ pub struct Relation {
     pub options: Vec<Text>,
     /// Goes up with each change of the row's form; stored with every row.
     pub schema_version: u32,
+    /// pg_class.reltuples: -1 where nobody has counted them yet.
     pub estimated_rows: f64,
+    pub statistics: crate::TableStatistics,
 }
 
 impl Relation {

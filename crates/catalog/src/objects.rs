@@ -43,6 +43,7 @@ impl Touched {
             pg_attrdef::TABLE => self.note_oid(pg_class::TABLE, row.oid(pg_attrdef::ADRELID)),
             pg_sequence::TABLE => self.note_oid(pg_class::TABLE, row.oid(pg_sequence::SEQRELID)),
             pg_rewrite::TABLE => self.note_oid(pg_class::TABLE, row.oid(pg_rewrite::EV_CLASS)),
+            pg_statistic::TABLE => self.note_oid(pg_class::TABLE, row.oid(pg_statistic::STARELID)),
             pg_index::TABLE => {
                 self.note_oid(pg_class::TABLE, row.oid(pg_index::INDRELID));
                 self.note_oid(pg_class::TABLE, row.oid(pg_index::INDEXRELID));
@@ -376,6 +377,7 @@ fn relation(row: &[Datum]) -> Relation {
             Datum::Float4(rows) => f64::from(*rows),
             _ => -1.0,
         },
+        statistics: TableStatistics::default(),
     }
 }
 
@@ -561,6 +563,9 @@ fn build_relations(
     // An index needs its own row even if only its table is wanted.
     let index_oids: HashSet<Oid> =
         indexes.values().flatten().map(|row| row.oid(pg_index::INDEXRELID)).collect();
+    let mut statistics = group_by(rows, pg_statistic::TABLE, pg_statistic::STARELID, &|oid| {
+        wanted(oid) || index_oids.contains(&oid)
+    });
     let classes: HashMap<Oid, &CatalogRow> = rows
         .rows(pg_class::TABLE)
         .map(|row| (row.oid(pg_class::OID), row))
@@ -615,6 +620,13 @@ fn build_relations(
             object.primary_key =
                 object.indexes.iter().find(|index| index.primary && index.storage == object.storage).cloned();
         }
+        let of_indexes = object.indexes.iter().map(|index| index.oid);
+        let own: Vec<&CatalogRow> = std::iter::once(oid)
+            .chain(of_indexes)
+            .filter_map(|relation| statistics.remove(&relation))
+            .flatten()
+            .collect();
+        object.statistics = TableStatistics::new(own.into_iter().cloned());
         let object = Arc::new(object);
         objects
             .relation_names

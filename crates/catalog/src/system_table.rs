@@ -11,7 +11,8 @@
 //!
 //! Others live in PostgreSQL's own columns: pg_class.relfilenode is the storage id, bit 4 of pg_index.indoption says
 //! that `hash` was written, pg_attribute.attmissingval is an array with the one missing value, and expressions
-//! (pg_node_tree) are canonical SQL text, lists of them joined with `, `.
+//! (pg_node_tree) are canonical SQL text, lists of them joined with `, `. The arrays of pg_statistic are packed
+//! ([`crate::statistics`]).
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, OnceLock};
@@ -94,6 +95,11 @@ impl SystemTable {
         let mut kinds: Vec<_> = self.columns.iter().map(|column| column.kind).collect();
         if self.oid == pg_class::TABLE {
             kinds.push(PhysicalKind::Int4);
+        }
+        if self.oid == pg_statistic::TABLE {
+            for (column, kind) in kinds.iter_mut().enumerate() {
+                *kind = crate::statistics::stored_kind(column).unwrap_or(*kind);
+            }
         }
         kinds
     }

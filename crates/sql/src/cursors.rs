@@ -62,7 +62,7 @@ pub(crate) fn open(
     // Again, if the catalog changed while we waited for the tables.
     loop {
         let catalog = core.catalog()?;
-        let plan = Arc::new(plan_query(core, &catalog, query, Purpose::Cursor)?);
+        let plan = Arc::new(plan_query(core, &catalog, query, Purpose::Cursor, &params)?);
         core.lock_relations(&plan, &transaction)?;
         if core.catalog()?.version() == catalog.version() {
             let columns = result_columns(&catalog, &plan.columns);

@@ -90,6 +90,7 @@ impl Definition<'_> {
             catalog,
             query,
             crate::statement::Purpose::Statement,
+            &[],
         )?);
         let transaction = self.core.transaction()?;
         transaction.advance_command();

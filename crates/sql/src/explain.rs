@@ -99,6 +99,7 @@ fn show_query(
                 expressions: &expressions,
                 explain: true,
                 verbose: options.verbose,
+                values: &params,
             };
             let by_value = crate::statement::query_for(core, &catalog, query, &params)?;
             Arc::new(cairn_exec::plan(by_value.as_ref().unwrap_or(query), &context)?)

@@ -28,6 +28,7 @@ mod session;
 pub mod settings;
 mod shapes;
 mod statement;
+mod statistics;
 pub mod system_functions;
 mod tags;
 mod temporary;

@@ -3,20 +3,18 @@
 //! VACUUM does at once, for its tables, what the collector does by and by: it removes what nobody can see any more, as far as
 //! cairn.retention and open snapshots allow; FULL rewrites the table's files as well. There is nothing to cluster and no
 //! index that could need to be built again: those commands check what they are given as PostgreSQL does, and are done.
-//! ANALYZE counts rows for the planner.
+//! ANALYZE is in [`crate::statistics`].
 
-use cairn_analyze::Parameters;
 use cairn_catalog::acl::ObjectKind;
-use cairn_catalog::columns::pg_class;
-use cairn_catalog::{CatalogWriter, Constraint, Relation, RelationKind, RowExt};
+use cairn_catalog::{Constraint, Persistence, RelationKind};
 use cairn_exec::TxnResultExt;
-use cairn_txn::{LockScope, LockTag, StorageId, TableLockMode, WaitPolicy};
-use cairn_types::oid::{FIRST_USER_OID, catalogs};
-use cairn_types::{Datum, Env, Error, Oid, Result, err};
+use cairn_txn::{StorageId, TableLockMode};
+use cairn_types::oid::FIRST_USER_OID;
+use cairn_types::{Env, Error, Oid, Result, err};
 use pg_query::protobuf::{self, node::Node as NodeEnum};
 use std::sync::Arc;
 
-use crate::core::Core;
+use crate::statistics;
 use crate::utility::{Invocation, Outcome};
 
 pub fn set_constraints(
@@ -86,7 +84,7 @@ pub fn vacuum(invocation: &Invocation<'_>, statement: &protobuf::VacuumStmt) -> 
     let is_vacuum = statement.is_vacuumcmd;
     let command = if is_vacuum { "VACUUM" } else { "ANALYZE" };
     let mut analyze = !is_vacuum;
-    let mut full = false;
+    let (mut full, mut verbose, mut skip_locked) = (false, false, false);
     for option in &statement.options {
         let Some(NodeEnum::DefElem(element)) = &option.node else { continue };
         let known = if is_vacuum { VACUUM_OPTIONS } else { ANALYZE_OPTIONS };
@@ -97,6 +95,8 @@ pub fn vacuum(invocation: &Invocation<'_>, statement: &protobuf::VacuumStmt) -> 
         match &*element.defname {
             "analyze" => analyze = boolean_option(element),
             "full" => full = boolean_option(element),
+            "verbose" => verbose = boolean_option(element),
+            "skip_locked" => skip_locked = boolean_option(element),
             _ => {}
         }
     }
@@ -105,23 +105,40 @@ pub fn vacuum(invocation: &Invocation<'_>, statement: &protobuf::VacuumStmt) -> 
         core.start_implicit();
     }
     let catalog = core.catalog()?;
-    let mut tables = Vec::new();
+    // With the columns that are named; none: all.
+    let mut tables: Vec<(_, Vec<i16>)> = Vec::new();
     for node in &statement.rels {
         let Some(NodeEnum::VacuumRelation(target)) = &node.node else { continue };
         let Some(range) = &target.relation else { continue };
         let relation = crate::names::find_relation(core, range)?;
+        let mut columns = Vec::new();
+        if !target.va_cols.is_empty() && !analyze {
+            return Err(err!(
+                FEATURE_NOT_SUPPORTED,
+                "ANALYZE option must be specified when a column list is provided"
+            ));
+        }
         for name in crate::nodes::strings(&target.va_cols) {
-            if !relation.columns.iter().any(|column| !column.dropped && *column.name == *name) {
+            let found = relation.columns.iter().find(|column| !column.dropped && *column.name == *name);
+            let Some(column) = found else {
                 return Err(err!(
                     UNDEFINED_COLUMN,
                     "column \"{name}\" of relation \"{}\" does not exist",
                     relation.name
                 ));
+            };
+            if columns.contains(&column.attnum) {
+                return Err(err!(
+                    DUPLICATE_COLUMN,
+                    "column \"{name}\" of relation \"{}\" appears more than once",
+                    relation.name
+                ));
             }
+            columns.push(column.attnum);
         }
         match relation.kind {
             RelationKind::Table | RelationKind::MaterializedView | RelationKind::PartitionedTable => {
-                tables.push(relation);
+                tables.push((relation, columns));
             }
             _ => {
                 let verb = if is_vacuum { "vacuum" } else { "analyze" };
@@ -138,14 +155,19 @@ pub fn vacuum(invocation: &Invocation<'_>, statement: &protobuf::VacuumStmt) -> 
     if statement.rels.is_empty() {
         tables = catalog
             .user_relations()
-            .filter(|relation| relation.kind == RelationKind::Table)
-            .cloned()
+            .filter(|relation| {
+                let of_others = relation.persistence == Persistence::Temporary
+                    && Some(relation.namespace) != core.temporary_namespace();
+                matches!(relation.kind, RelationKind::Table | RelationKind::MaterializedView) && !of_others
+            })
+            .map(|relation| (Arc::clone(relation), Vec::new()))
             .collect();
+        tables.sort_by_key(|(table, _)| table.oid);
     }
     let owner = core.database.info.oid;
     let rights = core.rights()?;
     let all = rights.is_owner(core.user_oid(), ObjectKind::Database, owner);
-    tables.retain(|table| {
+    tables.retain(|(table, _)| {
         let fine = (all && table.oid >= FIRST_USER_OID)
             || rights.is_owner(core.user_oid(), ObjectKind::Table, table.oid);
         if !fine && !statement.rels.is_empty() {
@@ -159,12 +181,12 @@ pub fn vacuum(invocation: &Invocation<'_>, statement: &protobuf::VacuumStmt) -> 
     if is_vacuum {
         // One VACUUM at a time, and no DDL under it.
         let mode = if full { TableLockMode::AccessExclusive } else { TableLockMode::ShareUpdateExclusive };
-        for table in &tables {
+        for (table, _) in &tables {
             core.lock_relation(table, mode)?;
         }
         let storages: Vec<StorageId> = tables
             .iter()
-            .flat_map(|table| table.indexes.iter().map(|index| index.storage).chain([table.storage]))
+            .flat_map(|(table, _)| table.indexes.iter().map(|index| index.storage).chain([table.storage]))
             .filter(|storage| *storage != 0)
             .collect();
         let interrupted = || core.check_interrupts().is_err();
@@ -172,8 +194,15 @@ pub fn vacuum(invocation: &Invocation<'_>, statement: &protobuf::VacuumStmt) -> 
         core.check_interrupts()?;
     }
     if analyze {
-        for table in tables.iter().filter(|table| table.oid >= FIRST_USER_OID) {
-            analyze_table(core, table)?;
+        let options = statistics::Options { verbose, skip_locked };
+        let own_transactions = invocation.top_level && !invocation.in_block;
+        for (table, columns) in tables.iter().filter(|(table, _)| table.oid >= FIRST_USER_OID) {
+            statistics::analyze_table(core, table, columns, options)?;
+            if own_transactions {
+                // What is done stays done, and the next table's turn holds nobody up at this one.
+                core.finish_implicit()?;
+                core.start_implicit();
+            }
         }
     }
     Ok(Outcome::tag(command))
@@ -187,47 +216,6 @@ fn boolean_option(element: &protobuf::DefElem) -> bool {
         Some(NodeEnum::String(text)) => crate::settings::value::parse_bool(&text.sval).unwrap_or(true),
         Some(_) => true,
     }
-}
-
-/// Counts a table's rows and keeps the number for the planner (pg_class.reltuples).
-fn analyze_table(core: &Core, table: &Arc<Relation>) -> Result<()> {
-    core.start_implicit();
-    let transaction = core.ensure_transaction()?;
-    let tag = LockTag::Object { class: catalogs::PG_CLASS, object: table.oid };
-    let wait = WaitPolicy::Block { timeout: core.hot(|hot| hot.lock_timeout) };
-    transaction.lock_object(tag, TableLockMode::ShareUpdateExclusive, LockScope::Transaction, wait).sql()?;
-    let catalog = core.catalog()?;
-    // Somebody may have dropped it while we waited.
-    let Some(table) = catalog.relation(table.oid) else { return Ok(()) };
-    let name = format!(
-        "{}.{}",
-        crate::names::quote_identifier(&catalog.namespace_name(table.namespace)),
-        crate::names::quote_identifier(&table.name)
-    );
-    let raw = cairn_analyze::parse(&format!("select pg_catalog.count(*) from {name}"))?
-        .pop()
-        .ok_or_else(|| Error::internal("a constant statement does not parse"))?;
-    let compiled = crate::statement::Compiled::new(core, &Arc::new(raw), Parameters::None)?;
-    let Some(plan) = compiled.plan() else { return Ok(()) };
-    let mut count = 0;
-    core.run_plan(plan, Arc::from([]), &mut |row| {
-        if let Some(Datum::Int8(value)) = row.first() {
-            count = *value;
-        }
-        Ok(())
-    })?;
-    let oid = table.oid;
-    let mut writer = CatalogWriter::new(&*transaction, Arc::clone(&catalog));
-    writer
-        .update_where(
-            catalogs::PG_CLASS,
-            |row| row.oid(pg_class::OID) == oid,
-            |row| row[pg_class::RELTUPLES] = Datum::Float4(count as f32),
-        )
-        .sql()?;
-    core.set_own_catalog(writer.catalog());
-    transaction.advance_command();
-    Ok(())
 }
 
 pub fn cluster(invocation: &Invocation<'_>, statement: &protobuf::ClusterStmt) -> Result<Outcome> {

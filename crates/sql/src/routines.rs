@@ -169,6 +169,7 @@ impl Core {
                             &self.catalog()?,
                             &query,
                             crate::statement::Purpose::Statement,
+                            &[],
                         )?))
                     }
                     None => None,

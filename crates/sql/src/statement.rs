@@ -8,7 +8,7 @@ use std::sync::Arc;
 use cairn_analyze::query::{Expr, Query, Statement};
 use cairn_analyze::{AnalyzeContext, NameConflict, ParamResolver, Parameters, RawStatement};
 use cairn_catalog::{Catalog, Relation, SearchPath, TypeRef};
-use cairn_exec::{ExpressionSource, Plan, PlanContext};
+use cairn_exec::{ExpressionSource, Plan, PlanContext, ValueClasses};
 use cairn_types::{Datum, Error, Oid, Result, types};
 
 use parking_lot::Mutex;
@@ -54,7 +54,7 @@ impl Compiled {
         let mut by_value = None;
         let (kind, columns) = match statement {
             Statement::Query(query) => {
-                let plan = Arc::new(plan_query(core, &catalog, &query, purpose)?);
+                let plan = Arc::new(plan_query(core, &catalog, &query, purpose, &[])?);
                 if !matches!(parameters, Parameters::None) {
                     by_value = ByValue::new(core, &catalog, &query, purpose)?;
                 }
@@ -102,14 +102,18 @@ impl Compiled {
     }
 }
 
-/// A query whose plan may depend on the values of some parameters ([`cairn_exec::value_dependent_parameters`]): in its
-/// plans these are constants, as they would be if the client had written them into the statement.
+/// A query whose plan may depend on the values of some parameters.
+///
+/// Without some values certain plans are impossible ([`cairn_exec::value_dependent_parameters`]): in the plans these are
+/// constants, as they would be if the client had written them into the statement. Others only decide which plan is
+/// the best ([`ValueClasses`]): it is kept for all values of a class.
 struct ByValue {
     query: Box<Query>,
     purpose: Purpose,
-    parameters: Vec<u32>,
-    /// Plans for values that were met, the newest last.
-    plans: Mutex<Vec<(Vec<Datum>, Arc<Plan>)>>,
+    constants: Vec<u32>,
+    classes: ValueClasses,
+    /// Plans for constants and classes that were met, the newest last.
+    plans: Mutex<Vec<(Vec<Datum>, Vec<i8>, Arc<Plan>)>>,
 }
 
 impl ByValue {
@@ -118,29 +122,41 @@ impl ByValue {
 
     fn new(core: &Core, catalog: &Arc<Catalog>, query: &Query, purpose: Purpose) -> Result<Option<ByValue>> {
         let expressions = CatalogExpressions { core, catalog };
-        let context =
-            PlanContext { catalog, env: core, expressions: &expressions, explain: false, verbose: false };
-        let parameters = cairn_exec::value_dependent_parameters(query, &context)?;
-        Ok((!parameters.is_empty()).then(|| ByValue {
+        let context = PlanContext {
+            catalog,
+            env: core,
+            expressions: &expressions,
+            explain: false,
+            verbose: false,
+            values: &[],
+        };
+        let constants = cairn_exec::value_dependent_parameters(query, &context)?;
+        let classes = ValueClasses::of(query, catalog);
+        Ok((!constants.is_empty() || !classes.is_empty()).then(|| ByValue {
             query: Box::new(query.clone()),
             purpose,
-            parameters,
+            constants,
+            classes,
             plans: Mutex::default(),
         }))
     }
 
     fn plan(&self, core: &Core, params: &[Datum]) -> Result<Arc<Plan>> {
-        let values: Vec<Datum> = self.parameters.iter().map(|number| value_of(params, *number)).collect();
+        let values: Vec<Datum> = self.constants.iter().map(|number| value_of(params, *number)).collect();
+        let class = self.classes.class(params);
         let same = |kept: &[Datum]| kept.iter().zip(&values).all(|(a, b)| same_constant(a, b));
-        if let Some((_, plan)) = self.plans.lock().iter().find(|(kept, _)| same(kept)) {
+        if let Some((_, _, plan)) =
+            self.plans.lock().iter().find(|(kept, of_class, _)| same(kept) && *of_class == class)
+        {
             return Ok(Arc::clone(plan));
         }
-        let plan = Arc::new(plan_query(core, &core.catalog()?, &self.query(params), self.purpose)?);
+        let plan = plan_query(core, &core.catalog()?, &self.query(params), self.purpose, params)?;
+        let plan = Arc::new(plan);
         let mut plans = self.plans.lock();
         if plans.len() >= Self::PLANS_MAX {
             plans.remove(0);
         }
-        plans.push((values, Arc::clone(&plan)));
+        plans.push((values, class, Arc::clone(&plan)));
         Ok(plan)
     }
 
@@ -149,7 +165,7 @@ impl ByValue {
         let mut query = Query::clone(&self.query);
         cairn_analyze::walk::deep_query_mut(&mut query, 0, &mut |expr, _| {
             if let Expr::Param { number, ty, location } = *expr
-                && self.parameters.contains(&number)
+                && self.constants.contains(&number)
             {
                 *expr = Expr::Const { value: value_of(params, number), ty, location };
             }
@@ -190,11 +206,17 @@ fn same_constant(a: &Datum, b: &Datum) -> bool {
     }
 }
 
-/// Plans a query against a picture of the catalog.
-pub fn plan_query(core: &Core, catalog: &Arc<Catalog>, query: &Query, purpose: Purpose) -> Result<Plan> {
+/// Plans a query against a picture of the catalog. `values`: what its parameters are expected to be; may be empty.
+pub fn plan_query(
+    core: &Core,
+    catalog: &Arc<Catalog>,
+    query: &Query,
+    purpose: Purpose,
+    values: &[Datum],
+) -> Result<Plan> {
     let expressions = CatalogExpressions { core, catalog };
     let context =
-        PlanContext { catalog, env: core, expressions: &expressions, explain: false, verbose: false };
+        PlanContext { catalog, env: core, expressions: &expressions, explain: false, verbose: false, values };
     match purpose {
         Purpose::Statement => cairn_exec::plan(query, &context),
         Purpose::Cursor => cairn_exec::plan_cursor(query, &context),

@@ -307,6 +307,7 @@ pub(crate) fn evaluate(core: &Core, expressions: Vec<Expr>, params: Arc<[Datum]>
         &core.catalog()?,
         &query,
         crate::statement::Purpose::Statement,
+        &[],
     )?);
     let mut values = Vec::new();
     core.run_plan(&plan, params, &mut |row| {

@@ -105,6 +105,29 @@ impl Engine {
         Ok(entries)
     }
 
+    /// For each of some fractions, ascending, a key before which about that part of the key space's bytes in files lies. Keys
+    /// need not be there. Empty where the key space is.
+    pub fn keys_at(&self, storage: StorageId, fractions: &[f64]) -> Result<Vec<Vec<u8>>> {
+        let (low, high) = key::storage_range(storage);
+        let in_files =
+            self.db.get_approximate_sizes(&[Range::new(&low, &high)]).first().copied().unwrap_or(0);
+        let mut options = ReadOptions::default();
+        options.set_total_order_seek(true);
+        options.fill_cache(false);
+        let mut iterator = self.db.raw_iterator_opt(options);
+        iterator.seek(&low);
+        let Some(first) = iterator.key().filter(|key| *key < &high[..]).map(<[u8]>::to_vec) else {
+            iterator.status()?;
+            return Ok(Vec::new());
+        };
+        iterator.seek_for_prev(&high);
+        let last = iterator.key().map_or_else(|| first.clone(), <[u8]>::to_vec);
+        let place = |fraction: &f64| {
+            self.key_behind(&first, &last, (fraction.clamp(0.0, 1.0) * in_files as f64) as u64)
+        };
+        Ok(fractions.iter().map(place).collect())
+    }
+
     /// A key between two others with about so many bytes of files between the first and it.
     fn key_behind(&self, first: &[u8], last: &[u8], bytes: u64) -> Vec<u8> {
         // Keys as fractions: what they have in common, and the sixteen bytes behind it.

@@ -361,6 +361,9 @@ pub trait Store: Send + Sync {
     fn read_totals(&self) -> ReadTotals;
     /// Versions of a key space, counted or estimated.
     fn census(&self, storage: StorageId) -> Result<Census>;
+    /// For each of some fractions, ascending, a key before which about that part of a key space's bytes lies: places to
+    /// take samples at. Empty where nothing is stored.
+    fn keys_at(&self, storage: StorageId, fractions: &[f64]) -> Result<Vec<Vec<u8>>>;
     /// Number of dead ranges that scans of a key space may jump over.
     fn dead_ranges(&self, storage: StorageId) -> u64;
     /// Bytes of the database's write-ahead logs.

@@ -310,6 +310,10 @@ impl Store for Database {
         Ok(census)
     }
 
+    fn keys_at(&self, storage: StorageId, fractions: &[f64]) -> Result<Vec<Vec<u8>>> {
+        Ok(self.inner.pipeline.engine.keys_at(storage, fractions)?)
+    }
+
     fn dead_ranges(&self, storage: StorageId) -> u64 {
         self.inner.pipeline.engine.dead_ranges().count(storage)
     }

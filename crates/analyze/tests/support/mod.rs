@@ -133,6 +133,7 @@ fn table(name: &str, oid: Oid, kind: RelationKind, columns: &[(&str, Oid, i32)])
         options: Vec::new(),
         schema_version: 1,
         estimated_rows: 0.0,
+        statistics: Default::default(),
     }
 }
 

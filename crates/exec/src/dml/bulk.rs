@@ -190,6 +190,35 @@ pub fn build_index(
     })
 }
 
+/// What an index has for rows of its table: the values of its keys.
+pub struct IndexValues {
+    targets: Arc<Targets>,
+    frame: Frame,
+}
+
+impl IndexValues {
+    /// `index` must not be the one that orders the table's rows.
+    pub fn new(
+        cx: &ExecContext<'_>,
+        plan: &PlanContext<'_>,
+        relation: &Arc<Relation>,
+        index: &Arc<Index>,
+    ) -> Result<IndexValues> {
+        let mut only = Relation::clone(relation);
+        only.indexes = vec![Arc::clone(index)];
+        let (targets, frame) = open(cx, plan, &Arc::new(only), false)?;
+        Ok(IndexValues { targets, frame })
+    }
+
+    /// The keys of a stored row; `None` if the index leaves it out.
+    pub fn of_row(&mut self, cx: &ExecContext<'_>, row: &[u8]) -> Result<Option<Vec<Datum>>> {
+        let target = &self.targets.tables[0];
+        let Some(entries) = target.indexes.first() else { return Ok(None) };
+        target.load(&mut self.frame, row)?;
+        Ok(entries.values(cx, &mut self.frame, target.first)?.map(|values| values.into_vec()))
+    }
+}
+
 fn has_entry_with(txn: &dyn Transaction, prefix: &[u8]) -> Result<bool> {
     let high = cairn_types::key::prefix_successor(prefix)
         .ok_or_else(|| Error::internal("a key prefix without end"))?;

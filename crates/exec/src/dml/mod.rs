@@ -33,7 +33,7 @@ use crate::plan::Usage;
 use crate::planner::{Planned, Planner};
 use crate::table::TableLayout;
 
-pub use bulk::{Loader, build_index, rewrite_table, validate_constraint, validate_not_null};
+pub use bulk::{IndexValues, Loader, build_index, rewrite_table, validate_constraint, validate_not_null};
 pub use events::{ConstraintMark, StatementEvents, TransactionConstraints, end_statement};
 pub use write::row_identifier;
 

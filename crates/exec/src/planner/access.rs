@@ -42,6 +42,17 @@ pub struct TableAccess {
     pub ordered: bool,
 }
 
+/// A table with fewer rows is read at the price of so many: it may be empty for the moment (a queue), and a plan that is good
+/// for it must not become a bad one before anybody has counted again.
+const GROWS_TO: f64 = 100.0;
+
+/// Rows of a table, and those that its own conditions keep.
+#[derive(Clone, Copy)]
+struct Counts {
+    rows: f64,
+    own_rows: f64,
+}
+
 impl Planner<'_> {
     /// Paths of a table under conditions that look at it alone, or also at entries of `around` (nested loops).
     pub(crate) fn table_paths(
@@ -56,7 +67,7 @@ impl Planner<'_> {
         let mut paths = Vec::new();
         // The table in key order, with every own condition as a filter.
         let own_rows = clamp_rows(rows * self.selectivity_of_all(own));
-        let scan_cost = SEEK + rows * (ROW + OPERATOR * own.len() as f64);
+        let scan_cost = SEEK + rows.max(GROWS_TO) * (ROW + OPERATOR * own.len() as f64);
         for direction in [Direction::Forward, Direction::Backward] {
             let order = match &relation.primary_key {
                 Some(key) => self.key_order_of(relation, key, direction, range)?,
@@ -120,7 +131,8 @@ impl Planner<'_> {
                 if used != *params {
                     continue;
                 }
-                self.index_paths(range, relation, index, key, &usable, own, rows, *params, &mut paths)?;
+                let counts = Counts { rows, own_rows };
+                self.index_paths(range, relation, index, key, &usable, own, counts, *params, &mut paths)?;
             }
         }
         Ok(paths)
@@ -156,7 +168,7 @@ impl Planner<'_> {
         key: KeyMatch,
         usable: &[&Expr],
         own: &[Expr],
-        rows: f64,
+        Counts { rows, own_rows }: Counts,
         params: RelSet,
         paths: &mut Vec<Path>,
     ) -> Result<()> {
@@ -167,13 +179,21 @@ impl Planner<'_> {
             && key.columns.iter().all(|column| matches!(column, ColumnMatch::Equal(_)));
         let mut selectivity = 1.0;
         let mut seeks = 1.0;
-        for column in &key.columns {
+        let has_statistics = !relation.statistics.is_empty();
+        for (column, part) in key.columns.iter().zip(&index.keys) {
+            if let ColumnMatch::Any(array) = column {
+                seeks *= array_length(array).max(1.0);
+            }
+            if has_statistics
+                && let Some(known) =
+                    self.key_selectivity(&self.key_expression(relation, part, range)?, column)
+            {
+                selectivity *= known;
+                continue;
+            }
             selectivity *= match column {
                 ColumnMatch::Equal(_) | ColumnMatch::IsNull => 0.005,
-                ColumnMatch::Any(array) => {
-                    seeks *= array_length(array).max(1.0);
-                    (0.005 * array_length(array)).min(1.0)
-                }
+                ColumnMatch::Any(array) => (0.005 * array_length(array)).min(1.0),
                 ColumnMatch::Range { low, high } => match (low, high) {
                     (Some(_), Some(_)) => 0.005,
                     (None, None) => 0.995,
@@ -191,8 +211,8 @@ impl Planner<'_> {
             found = 1.0;
         }
         if index.predicate.is_some() {
-            // The predicate is among the conditions; its entries are few.
-            found = clamp_rows(found * 0.1);
+            // The predicate is among the conditions.
+            found = clamp_rows(found * self.predicate_selectivity(relation, index, range)?);
         }
         let answered: Vec<Expr> = key.answered.iter().map(|at| usable[*at].clone()).collect();
         let filter: Vec<Expr> = own
@@ -200,7 +220,16 @@ impl Planner<'_> {
             .filter(|condition| !key.answered.iter().any(|at| std::ptr::eq(usable[*at], *condition)))
             .cloned()
             .collect();
-        let out_rows = clamp_rows(found * self.selectivity_of_all(&filter));
+        let out_rows = if !has_statistics {
+            clamp_rows(found * self.selectivity_of_all(&filter))
+        } else if params.is_empty() {
+            own_rows
+        } else {
+            // As many rows as a join by the same conditions would find in all, for each outer one.
+            let joins = answered.iter().filter(|condition| !rels(condition).within(RelSet::of(range)));
+            let joined: f64 = joins.map(|condition| self.join_selectivity(condition)).product();
+            (own_rows * joined).max(1e-6)
+        };
         let ordered = relation.is_ordered_by(index);
         let per_row = if ordered { ROW } else { ENTRY + SEEK };
         let cost = SEEK * seeks + found * (per_row + OPERATOR * filter.len() as f64);
@@ -232,6 +261,18 @@ impl Planner<'_> {
             });
         }
         Ok(())
+    }
+
+    /// The part of the table's rows that a partial index has.
+    fn predicate_selectivity(&self, relation: &Arc<Relation>, index: &Index, range: usize) -> Result<f64> {
+        // Its entries are few: why else have it.
+        const GUESS: f64 = 0.1;
+        let Some(text) = index.predicate.as_ref().filter(|_| !relation.statistics.is_empty()) else {
+            return Ok(GUESS);
+        };
+        let mut predicate = self.cx.expressions.over_table(relation, text)?;
+        super::indexes::renumber(&mut predicate, range);
+        Ok(self.selectivity(&predicate))
     }
 
     pub(crate) fn build_table_access(&mut self, access: &TableAccess) -> Result<PlanTree> {

@@ -105,6 +105,7 @@ impl Planner<'_> {
                 }
             }
         }
+        let known_groups = self.known_groups(&keys, stream.tree.rows);
         let key_codes = self.compile_all(&keys)?;
         let key_registers: Vec<usize> = keys.iter().map(|_| self.register()).collect();
         let blank_padded = keys.iter().map(|key| is_blank_padded(self, key)).collect();
@@ -209,7 +210,10 @@ impl Planner<'_> {
         );
         let groups = match strategy {
             Strategy::Plain => 1.0,
-            _ => clamp_rows(input_rows.min(200.0f64.powi(keys.len().min(4) as i32))),
+            _ => match known_groups {
+                Some(groups) => groups,
+                None => clamp_rows(input_rows.min(200.0f64.powi(keys.len().min(4) as i32))),
+            },
         };
         tree.rows = if query.having.is_some() { clamp_rows(groups / 3.0) } else { groups };
         tree.total_cost = input_cost + input_rows * 0.0025 * (count + keys.len() as f64) + groups * 0.01;

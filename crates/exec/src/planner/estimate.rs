@@ -1,5 +1,5 @@
-//! Guesses: how many rows a condition keeps, what reading costs. The unit is PostgreSQL's: about one page read in
-//! sequence.
+//! Guesses: what reading costs, and how many rows a condition keeps where nothing was gathered
+//! ([`super::selectivity`] otherwise). The unit is PostgreSQL's: about one page read in sequence.
 
 use cairn_analyze::query::Expr;
 use cairn_catalog::{BtreeStrategy, Relation};
@@ -7,6 +7,7 @@ use cairn_types::Datum;
 
 use super::Planner;
 use super::conditions::rels;
+use super::selectivity::distribution::{DISTINCT_VALUES, INEQUALITY};
 
 /// A row of a scan in key order.
 pub const ROW: f64 = 0.015;
@@ -20,12 +21,13 @@ pub const OPERATOR: f64 = 0.0025;
 pub const HASHED: f64 = 0.012;
 
 /// What PostgreSQL assumes without statistics.
-const DISTINCT_VALUES: f64 = 200.0;
 const EQUAL: f64 = 1.0 / DISTINCT_VALUES;
-const INEQUALITY: f64 = 1.0 / 3.0;
 
 /// Rows of a table; one that was never counted is taken for a small one.
 pub fn table_rows(relation: &Relation) -> f64 {
+    if !relation.statistics.is_empty() && relation.estimated_rows > 0.0 {
+        return relation.estimated_rows;
+    }
     if relation.estimated_rows > 0.0 { relation.estimated_rows.max(10.0) } else { 1000.0 }
 }
 
@@ -53,12 +55,15 @@ impl Planner<'_> {
         self.catalog().operator_memberships(operator).first().map(|member| member.strategy)
     }
 
-    /// The part of the rows that a condition keeps.
+    /// The part of the rows that a condition keeps: from statistics where there are any, else PostgreSQL's guesses.
     pub fn selectivity(&self, condition: &Expr) -> f64 {
+        if let Some(known) = self.known_selectivity(condition) {
+            return known.clamp(0.0, 1.0);
+        }
         let guess = match condition {
             Expr::Const { value: Datum::Bool(true), .. } => 1.0,
             Expr::Const { .. } => 0.0,
-            Expr::And(args) => args.iter().map(|arg| self.selectivity(arg)).product(),
+            Expr::And(args) => self.selectivity_of_all(args),
             Expr::Or(args) => 1.0 - args.iter().map(|arg| 1.0 - self.selectivity(arg)).product::<f64>(),
             Expr::Not(arg) => 1.0 - self.selectivity(arg),
             Expr::Operator(call) => match self.strategy(call.operator) {
@@ -86,22 +91,21 @@ impl Planner<'_> {
         guess.clamp(0.0, 1.0)
     }
 
-    pub fn selectivity_of_all<'e>(&self, conditions: impl IntoIterator<Item = &'e Expr>) -> f64 {
-        conditions.into_iter().map(|condition| self.selectivity(condition)).product()
-    }
-
     /// The part of the pairs that a join condition keeps.
     pub fn join_selectivity(&self, condition: &Expr) -> f64 {
         let Expr::Operator(call) = condition else { return self.selectivity(condition) };
         if self.strategy(call.operator) != Some(BtreeStrategy::Equal) {
             return self.selectivity(condition);
         }
+        if let Some(known) = self.known_join_selectivity(condition) {
+            return known;
+        }
         let distinct = call.args.iter().map(|side| self.distinct_values(side)).fold(1.0, f64::max);
         1.0 / distinct
     }
 
     /// How many different values a join column has.
-    fn distinct_values(&self, expr: &Expr) -> f64 {
+    pub(super) fn distinct_values(&self, expr: &Expr) -> f64 {
         let range = match rels(expr).iter().next() {
             Some(range) => range,
             None => return 1.0,

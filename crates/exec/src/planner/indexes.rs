@@ -47,7 +47,8 @@ pub enum ColumnMatch {
     Range { low: Option<(Expr, bool)>, high: Option<(Expr, bool)> },
 }
 
-fn commuted(strategy: BtreeStrategy) -> BtreeStrategy {
+/// The strategy with its sides exchanged.
+pub(super) fn commuted(strategy: BtreeStrategy) -> BtreeStrategy {
     match strategy {
         BtreeStrategy::Less => BtreeStrategy::Greater,
         BtreeStrategy::LessEqual => BtreeStrategy::GreaterEqual,
@@ -187,15 +188,7 @@ impl Planner<'_> {
         }
         let fixed = pattern.find(['%', '_', '\\']).unwrap_or(pattern.len());
         let prefix = &pattern[..fixed];
-        // The last character that has a successor gives the end.
-        let mut end: Vec<char> = prefix.chars().collect();
-        let high = loop {
-            let last = end.pop()?;
-            if let Some(next) = (last as u32 + 1..).take(0x900).find_map(char::from_u32) {
-                end.push(next);
-                break end.into_iter().collect::<String>();
-            }
-        };
+        let high = super::selectivity::prefix_end(prefix)?;
         let text = |value: &str| Expr::Const { value: Datum::text(value), ty: *ty, location: *location };
         Some(KeyCondition::Within { low: Some((text(prefix), true)), high: Some((text(&high), false)) })
     }

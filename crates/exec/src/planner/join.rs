@@ -288,8 +288,14 @@ impl Planner<'_> {
             JoinType::Left => pairs.max(outer.rows),
             JoinType::Right => pairs.max(inner.rows),
             JoinType::Full => pairs.max(outer.rows).max(inner.rows),
-            JoinType::Semi => pairs.min(outer.rows * 0.5),
-            JoinType::Anti => outer.rows * 0.5,
+            JoinType::Semi | JoinType::Anti => {
+                let partnered = match self.semi_selectivity(outer, inner, conditions) {
+                    Some(part) => outer.rows * part,
+                    None if kind == JoinType::Semi => pairs.min(outer.rows * 0.5),
+                    None => outer.rows * 0.5,
+                };
+                if kind == JoinType::Semi { partnered } else { outer.rows - partnered }
+            }
         };
         let rows = clamp_rows(rows * self.selectivity_of_all(filter));
         let set = outer.rels.union(inner.rels);
@@ -363,6 +369,24 @@ impl Planner<'_> {
             // A table that does not fit into memory is joined part by part.
             order: Vec::new(),
         });
+    }
+
+    /// The part of the outer rows that have a partner, where statistics tell.
+    fn semi_selectivity(&self, outer: &Path, inner: &Path, conditions: &[Expr]) -> Option<f64> {
+        let mut part = 1.0;
+        let mut is_known = false;
+        // A lookup has found its partners; what counts is how many rows there are to look among.
+        let inner_rows = if inner.params.is_empty() { inner.rows } else { f64::INFINITY };
+        for condition in conditions {
+            part *= match self.known_semi_selectivity(condition, outer.rels, inner_rows) {
+                Some(known) => {
+                    is_known = true;
+                    known
+                }
+                None => self.selectivity(condition),
+            };
+        }
+        is_known.then_some(part)
     }
 
     /// The two sides of a condition that a hash join can use: an equality whose datums are equal as the operator says.
@@ -446,8 +470,10 @@ impl Planner<'_> {
         if exprs.is_empty() {
             return;
         }
+        let rows = self.known_groups(&exprs, inner.rows).unwrap_or(inner.rows);
         let unique = Path {
             kind: PathKind::Unique(Rc::new(inner.clone()), exprs),
+            rows,
             total_cost: inner.total_cost + inner.rows * HASHED,
             startup_cost: inner.total_cost,
             order: Vec::new(),
@@ -549,11 +575,20 @@ impl Planner<'_> {
     }
 }
 
-/// The conditions that an index scan inside the path answers by its key.
+/// The conditions that index scans inside the path answer by their keys, for all of its rows.
 fn answered(path: &Path) -> Vec<Expr> {
     match &path.kind {
         PathKind::Table(access) => access.key_conditions.clone(),
-        _ => Vec::new(),
+        PathKind::Nested(join) | PathKind::Hash(join) => match join.kind {
+            JoinType::Inner => [answered(&join.outer), answered(&join.inner)].concat(),
+            // The other side's rows may be missing.
+            JoinType::Left | JoinType::Semi | JoinType::Anti => answered(&join.outer),
+            JoinType::Right | JoinType::Full => Vec::new(),
+        },
+        PathKind::Materialize(child) | PathKind::OneTime(child, _) | PathKind::Unique(child, _) => {
+            answered(child)
+        }
+        PathKind::Built(..) | PathKind::One => Vec::new(),
     }
 }
 

@@ -19,8 +19,10 @@ pub mod level;
 pub mod path;
 pub mod prepare;
 pub mod select;
+pub mod selectivity;
 pub mod setop;
 pub mod sublink;
+pub mod value_classes;
 pub mod value_dependent;
 pub mod window;
 
@@ -48,6 +50,9 @@ pub struct PlanContext<'a> {
     pub explain: bool,
     /// `explain (verbose)`.
     pub verbose: bool,
+    /// Values that parameters are expected to have: estimates go by them, the plan holds for all others as well. Empty:
+    /// nothing is expected.
+    pub values: &'a [cairn_types::Datum],
 }
 
 /// Analyzed forms of expressions that the catalog keeps as canonical SQL text. Crate `sql` (or a test) implements it

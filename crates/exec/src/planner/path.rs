@@ -311,7 +311,8 @@ impl Planner<'_> {
             }
             PathKind::Hash(join) => self.build_hash(join)?,
         };
-        tree.rows = path.rows;
+        // Of a lookup a part of a row may be expected.
+        tree.rows = super::estimate::clamp_rows(path.rows);
         tree.startup_cost = path.startup_cost;
         tree.total_cost = path.total_cost;
         tree.width = self.width_of(path.rels);
@@ -365,7 +366,10 @@ impl Planner<'_> {
             let entry = &self.level().query.range_table[range];
             for attno in &rel.used {
                 let Some(column) = entry.columns.get(*attno as usize - 1) else { continue };
-                width += self.type_width(column.ty);
+                let statistics =
+                    rel.relation.as_ref().and_then(|table| table.statistics.get(table.oid, *attno));
+                let measured = statistics.and_then(|found| u32::try_from(found.average_width).ok());
+                width += measured.filter(|width| *width > 0).unwrap_or_else(|| self.type_width(column.ty));
             }
         }
         width

@@ -151,7 +151,9 @@ impl Planner<'_> {
             .targets
             .iter()
             .filter(|target| !target.junk)
-            .map(|target| self.type_width(expr_type(&target.expr)))
+            .map(|target| {
+                self.known_width(&target.expr).unwrap_or_else(|| self.type_width(expr_type(&target.expr)))
+            })
             .sum();
         Ok(Planned { tree: stream.tree, outputs })
     }
@@ -341,6 +343,11 @@ impl Planner<'_> {
         let mut blank_padded = Vec::new();
         let mut computed = Vec::new();
         let mut key_texts = Vec::new();
+        let keys: Vec<Expr> =
+            query.targets.iter().filter(|target| !target.junk).map(|target| target.expr.clone()).collect();
+        // Of groups nothing is known any more.
+        let known_groups =
+            if self.level().stage.closed { None } else { self.known_groups(&keys, stream.tree.rows) };
         for target in query.targets.iter().filter(|target| !target.junk) {
             let register = self.in_register(&mut stream, &target.expr)?;
             blank_padded.push(is_blank_padded(self, &target.expr));
@@ -360,7 +367,7 @@ impl Planner<'_> {
             DistinctNode { registers: registers.clone(), blank_padded, sorted: false, key_texts },
             vec![stream.tree],
         );
-        tree.rows = clamp_rows(rows.min(200.0f64.max(rows / 10.0)));
+        tree.rows = known_groups.unwrap_or_else(|| clamp_rows(rows.min(200.0f64.max(rows / 10.0))));
         tree.total_cost = total + rows * 0.01;
         registers.sort_unstable();
         registers.dedup();

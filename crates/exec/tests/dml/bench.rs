@@ -55,6 +55,7 @@ impl Table {
             options: Vec::new(),
             schema_version: 1,
             estimated_rows: 0.0,
+            statistics: Default::default(),
         })
     }
 
@@ -308,6 +309,7 @@ impl Session {
             expressions: &self.env,
             explain: false,
             verbose: false,
+            values: &[],
         };
         f(&cx, &plan)
     }

@@ -161,6 +161,7 @@ impl Server {
             expressions: &self.env,
             explain: true,
             verbose: false,
+            values: &[],
         };
         let result = f(&cx, &plan);
         txn.commit(Durability::Async, None).unwrap();
@@ -224,6 +225,7 @@ impl Server {
             options: Vec::new(),
             schema_version: 1,
             estimated_rows: 0.0,
+            statistics: Default::default(),
         };
         let mut keys: Vec<(Vec<String>, bool)> = Vec::new();
         for element in &node.table_elts {

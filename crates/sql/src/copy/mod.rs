@@ -190,6 +190,7 @@ fn load(
             expressions: &expressions,
             explain: false,
             verbose: false,
+            values: &[],
         };
         let mut loader = Loader::new(cx, &plan, relation, Some(&attnums))?;
         if options.format == CopyFormat::Binary {

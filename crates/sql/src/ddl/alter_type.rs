@@ -39,6 +39,8 @@ pub fn alter_column_type(
     let texts = stored_texts(relation, number);
     let catalog = cx.catalog.clone();
     cx.change(|writer| {
+        // Values of another type say nothing of the new one's.
+        crate::statistics::forget(writer, relation.oid, number)?;
         update_attribute(writer, relation.oid, number, |row| {
             rows::set_attribute_type(&catalog, row, target);
             row[pg_attribute::ATTNDIMS] =

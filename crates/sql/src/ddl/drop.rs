@@ -578,6 +578,7 @@ fn remove_relation(writer: &mut CatalogWriter<'_>, oid: Oid) -> Result<()> {
         }
         writer.delete(pg_class::TABLE, row).sql()?;
     }
+    crate::statistics::forget(writer, oid, 0)?;
     delete_by_oid(writer, pg_attribute::TABLE, pg_attribute::ATTRELID, oid)?;
     delete_by_oid(writer, pg_attrdef::TABLE, pg_attrdef::ADRELID, oid)?;
     delete_by_oid(writer, pg_index::TABLE, pg_index::INDEXRELID, oid)?;
@@ -619,6 +620,7 @@ fn remove_column(
     table: Oid,
     number: i16,
 ) -> Result<()> {
+    crate::statistics::forget(writer, table, number)?;
     super::alter_table::update_attribute(writer, table, number, |row| {
         use pg_attribute as c;
         row[c::ATTNAME] = Datum::text(format!("........pg.dropped.{number}........"));

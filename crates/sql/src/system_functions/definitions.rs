@@ -106,6 +106,7 @@ fn domain_relation(system: &System<'_>, domain: &Type) -> Arc<Relation> {
         options: Vec::new(),
         schema_version: 0,
         estimated_rows: 0.0,
+        statistics: Default::default(),
     })
 }
 
