@@ -62,6 +62,12 @@ struct ServeArguments {
     /// Bytes at which a memtable becomes a file; tests make it small
     #[arg(long, value_name = "BYTES", hide = true)]
     memtable_bytes: Option<usize>,
+    /// Whether tables are analyzed by themselves when many of their rows have changed
+    #[arg(long, value_name = "on|off", default_value = "on", value_parser = ["on", "off"])]
+    autovacuum: String,
+    /// How often to look for such tables, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=2_147_483))]
+    autovacuum_naptime: u32,
     /// Print the address as JSON, one line, once clients can connect
     #[arg(long)]
     json: bool,

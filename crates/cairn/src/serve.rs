@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use cairn::{Database, EngineOptions};
 use cairn_server::{Options, Server};
-use cairn_sql::InstanceBackend;
+use cairn_sql::{Automatic, InstanceBackend};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::ServeArguments;
@@ -20,14 +20,25 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// A server with the data that it serves.
 pub struct Serving {
     server: Server,
+    // Ends before the directory is closed.
+    _automatic: Automatic,
     // Dropped after the server's sessions have gone: closes the directory.
     _database: Database,
 }
 
 impl Serving {
-    pub fn start(options: Options, directory: &Path, engine: EngineOptions) -> Result<Self, String> {
+    /// `settings`: what the server's settings are where they are not the usual ones.
+    pub fn start(
+        options: Options,
+        directory: &Path,
+        engine: EngineOptions,
+        settings: &[(&'static str, String)],
+    ) -> Result<Self, String> {
         let database = Database::open_with(directory, engine).map_err(|error| describe(directory, &error))?;
         let instance = database.instance();
+        for (name, value) in settings {
+            instance.set_fact(name, value.clone());
+        }
         instance.set_fact("max_connections", options.connections_max.to_string());
         instance.set_fact("ssl", if options.tls.is_some() { "on" } else { "off" });
         instance.set_fact("listen_addresses", options.listen.ip().to_string());
@@ -40,7 +51,9 @@ impl Serving {
             _ => format!("could not listen on {listen}: {error}"),
         })?;
         database.instance().set_fact("port", server.address().port().to_string());
-        Ok(Serving { server, _database: database })
+        let automatic = Automatic::start(database.instance())
+            .map_err(|error| format!("could not start the thread that analyzes tables: {error}"))?;
+        Ok(Serving { server, _automatic: automatic, _database: database })
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -82,7 +95,11 @@ pub fn run(arguments: &ServeArguments) -> Result<ExitCode, String> {
         engine.memtable_bytes = bytes;
         engine.file_bytes = bytes as u64;
     }
-    let serving = Serving::start(options, &arguments.data_dir, engine)?;
+    let settings = [
+        ("autovacuum", arguments.autovacuum.clone()),
+        ("autovacuum_naptime", arguments.autovacuum_naptime.to_string()),
+    ];
+    let serving = Serving::start(options, &arguments.data_dir, engine, &settings)?;
     announce(serving.address(), arguments).map_err(|error| format!("could not write to stdout: {error}"))?;
     if let Some(signal) = signals.forever().next() {
         tracing::info!(signal, "stopping");

@@ -163,6 +163,10 @@ impl DdlHost for Definition<'_> {
         crate::password::scram_verifier(password)
     }
 
+    fn stop_automatic_work(&self, database: Oid) {
+        self.core.instance.automatic().leave(database);
+    }
+
     fn terminate_sessions_of(&self, database: &str) -> Result<()> {
         let own = self.core.backend_pid();
         let others = || {

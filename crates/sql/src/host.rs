@@ -35,6 +35,14 @@ impl Host for Core {
         Core::transaction(self)
     }
 
+    fn analyzed(&self, table: Oid) -> crate::statistics::automatic::Analyzed {
+        self.database.analyzed.of(table)
+    }
+
+    fn changes_since_analyze(&self, table: Oid) -> u64 {
+        self.database.analyzed.changes_since(&*self.database.store, table)
+    }
+
     fn current_user_oid(&self) -> Oid {
         self.user_oid()
     }

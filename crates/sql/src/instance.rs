@@ -30,6 +30,8 @@ pub struct Instance {
     watchdog: Arc<Watchdog>,
     pub(crate) exchange: Exchange,
     facts: Mutex<Vec<(&'static str, String)>>,
+    /// Who analyzes tables by itself.
+    automatic: Arc<crate::statistics::automatic::Shared>,
     start: Instant,
     /// The same moment, in microseconds since 2000-01-01 UTC.
     start_us: i64,
@@ -43,6 +45,8 @@ pub struct OpenDatabase {
     pub catalogs: CatalogCache,
     /// Whether temporary objects of sessions that are gone have been looked for.
     pub(crate) cleaned: AtomicBool,
+    /// When its tables were analyzed.
+    pub(crate) analyzed: crate::statistics::automatic::AnalyzeHistory,
 }
 
 /// What others know of a session: pg_stat_activity, cancel requests.
@@ -136,6 +140,7 @@ impl Instance {
             watchdog: Arc::new(Watchdog::default()),
             exchange: Exchange::default(),
             facts: Mutex::new(vec![("data_directory", directory)]),
+            automatic: Arc::default(),
             start: Instant::now(),
             start_us: crate::clock::now_us(),
         }))
@@ -144,6 +149,16 @@ impl Instance {
     /// Tells sessions opened from now on what SHOW is to answer about the server (`port`, `max_connections`, ...).
     pub fn set_fact(&self, name: &'static str, value: impl Into<String>) {
         self.facts.lock().push((name, value.into()));
+    }
+
+    /// What was told of a setting.
+    pub(crate) fn fact(&self, name: &str) -> Option<String> {
+        let facts = self.facts.lock();
+        facts.iter().rev().find(|(known, _)| *known == name).map(|(_, value)| value.clone())
+    }
+
+    pub(crate) fn automatic(&self) -> &Arc<crate::statistics::automatic::Shared> {
+        &self.automatic
     }
 
     pub(crate) fn facts(&self) -> Vec<(&'static str, String)> {
@@ -181,6 +196,16 @@ impl Instance {
         databases.values().filter_map(Weak::upgrade).map(|open| Arc::clone(&open.store)).collect()
     }
 
+    /// Databases that somebody has open.
+    pub(crate) fn open_databases(&self) -> Vec<Oid> {
+        let databases = self.databases.lock();
+        databases.iter().filter(|(_, open)| open.strong_count() > 0).map(|(oid, _)| *oid).collect()
+    }
+
+    pub(crate) fn database_if_open(&self, database: Oid) -> Option<Arc<OpenDatabase>> {
+        self.databases.lock().get(&database).and_then(Weak::upgrade)
+    }
+
     /// The database by name, opened if nobody has it yet; 3D000 if there is none.
     pub fn database(&self, name: &str) -> Result<Arc<OpenDatabase>> {
         let missing = || err!(INVALID_CATALOG_NAME, "database \"{name}\" does not exist");
@@ -191,7 +216,13 @@ impl Instance {
         }
         let store: Arc<dyn Store> = Arc::new(self.cluster.database(name).map_err(cairn_exec::txn_error)?);
         let catalogs = CatalogCache::new(Some(Arc::clone(&self.shared) as Arc<dyn SharedCatalogs>));
-        let open = Arc::new(OpenDatabase { store, catalogs, cleaned: AtomicBool::new(false), info });
+        let open = Arc::new(OpenDatabase {
+            store,
+            catalogs,
+            cleaned: AtomicBool::new(false),
+            analyzed: Default::default(),
+            info,
+        });
         databases.insert(open.info.oid, Arc::downgrade(&open));
         Ok(open)
     }

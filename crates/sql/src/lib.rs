@@ -42,3 +42,4 @@ pub use cairn_txn::EngineOptions;
 pub use client::*;
 pub use instance::{Activity, Instance, InstanceBackend, OpenDatabase, SessionEntry};
 pub use session::{PreparedStatement, Session};
+pub use statistics::automatic::Automatic;

@@ -194,7 +194,7 @@ pub fn vacuum(invocation: &Invocation<'_>, statement: &protobuf::VacuumStmt) -> 
         core.check_interrupts()?;
     }
     if analyze {
-        let options = statistics::Options { verbose, skip_locked };
+        let options = statistics::Options { verbose, skip_locked, automatic: false };
         let own_transactions = invocation.top_level && !invocation.in_block;
         for (table, columns) in tables.iter().filter(|(table, _)| table.oid >= FIRST_USER_OID) {
             statistics::analyze_table(core, table, columns, options)?;

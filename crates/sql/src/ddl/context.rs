@@ -40,6 +40,8 @@ pub trait DdlHost {
     fn check_function(&self, catalog: &Arc<Catalog>, proc: &Arc<Proc>) -> Result<()>;
     /// The verifier that is stored for a password (SCRAM-SHA-256); one that is a verifier already is kept.
     fn password_verifier(&self, password: &str) -> Result<String>;
+    /// Work that the server does in a database by itself ends, so that it does not hold up who wants it for itself.
+    fn stop_automatic_work(&self, database: Oid);
     /// `drop database ... with (force)`: ends the sessions of a database and waits for them.
     fn terminate_sessions_of(&self, database: &str) -> Result<()>;
 }

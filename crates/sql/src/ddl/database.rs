@@ -140,6 +140,7 @@ pub fn drop(cx: &mut DdlContext<'_>, statement: &protobuf::DropdbStmt) -> Result
     if options(&statement.options).any(|option| option.defname == "force") {
         cx.host.terminate_sessions_of(name)?;
     }
+    cx.host.stop_automatic_work(info.oid);
     cluster.cluster().drop_database(name).sql()?;
     cluster.put_database_acl(info.oid, &cairn_types::Datum::Null).sql()
 }

@@ -4,6 +4,7 @@
 //! is written into the catalog in the transaction of the command: pg_statistic for columns and indexed expressions,
 //! pg_class.reltuples and relpages. Plans made earlier are made anew, because the catalog has changed.
 
+pub mod automatic;
 mod column;
 mod sample;
 mod width;
@@ -41,6 +42,8 @@ pub struct Options {
     pub verbose: bool,
     /// A table that somebody has locked is left out.
     pub skip_locked: bool,
+    /// Nobody has asked for it ([`automatic`]).
+    pub automatic: bool,
 }
 
 /// One list of values that gets statistics: a column, or an expression of an index.
@@ -68,6 +71,9 @@ pub fn analyze_table(core: &Core, table: &Arc<Relation>, columns: &[i16], option
         .lock_object(tag, TableLockMode::ShareUpdateExclusive, LockScope::Transaction, wait)
         .sql()?;
     if lock == LockOutcome::Skipped {
+        if options.automatic {
+            return Ok(());
+        }
         let message = format!("skipping analyze of \"{}\" --- lock not available", table.name);
         core.notice(Error::warning(cairn_types::sqlstate::LOCK_NOT_AVAILABLE, message));
         return Ok(());
@@ -83,6 +89,7 @@ pub fn analyze_table(core: &Core, table: &Arc<Relation>, columns: &[i16], option
 
     let subjects = subjects(core, &catalog, &table, columns);
     let target = subjects.iter().map(|subject| subject.target).max().unwrap_or(0);
+    let changes = automatic::changes(&*core.database.store, table.oid);
     let source = Source {
         store: &*core.database.store,
         transaction: &*transaction,
@@ -96,6 +103,7 @@ pub fn analyze_table(core: &Core, table: &Arc<Relation>, columns: &[i16], option
     let found = compute(core, &catalog, &table, &subjects, &sample)?;
     let pages = pages(core, table.storage)?;
     write(core, &catalog, &table, &sample, pages, &found)?;
+    core.database.analyzed.note(table.oid, changes, options.automatic);
     tell(
         core,
         options,

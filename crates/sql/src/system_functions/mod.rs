@@ -49,6 +49,9 @@ pub trait Host: Env {
     /// The transaction of the running statement.
     fn transaction(&self) -> Result<Arc<dyn Transaction>>;
     fn current_user_oid(&self) -> Oid;
+    /// Of a table, since the database was opened.
+    fn analyzed(&self, table: Oid) -> crate::statistics::automatic::Analyzed;
+    fn changes_since_analyze(&self, table: Oid) -> u64;
     fn roles(&self) -> std::rc::Rc<crate::rights::Roles>;
     fn is_superuser(&self) -> bool;
     fn post_notification(&self, channel: &str, payload: &str) -> Result<()>;

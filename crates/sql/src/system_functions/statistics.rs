@@ -1,7 +1,7 @@
 //! The counters behind the pg_stat views.
 //!
 //! What is not counted is null, so that a view says "not known" and not "never"; resetting it succeeds. Counters begin when
-//! the database is opened. Live and dead rows are counted in the storage when they are asked for, or estimated where
+//! the database is opened, those of ANALYZE too. Live and dead rows are counted in the storage when they are asked for, or estimated where
 //! there are many.
 
 use cairn_exec::TxnResultExt;
@@ -24,6 +24,14 @@ pub(super) fn call(system: &System<'_>, a: &Arguments<'_>) -> Result<Option<Datu
         "pg_stat_get_dead_tuples" => {
             system.census(a.oid(0)?, |census| census.versions.saturating_sub(census.live))?
         }
+        "pg_stat_get_mod_since_analyze" => {
+            let changes = system.host.changes_since_analyze(a.oid(0)?);
+            Datum::Int8(i64::try_from(changes).unwrap_or(i64::MAX))
+        }
+        "pg_stat_get_analyze_count" => Datum::Int8(system.host.analyzed(a.oid(0)?).by_hand as i64),
+        "pg_stat_get_autoanalyze_count" => Datum::Int8(system.host.analyzed(a.oid(0)?).automatic as i64),
+        "pg_stat_get_last_analyze_time" => time(system.host.analyzed(a.oid(0)?).last_by_hand_us),
+        "pg_stat_get_last_autoanalyze_time" => time(system.host.analyzed(a.oid(0)?).last_automatic_us),
         "pg_stat_get_db_numbackends" => {
             let database = a.oid(0)?;
             let count = system.host.sessions().iter().filter(|session| session.database == database).count();
@@ -48,6 +56,11 @@ pub(super) fn call(system: &System<'_>, a: &Arguments<'_>) -> Result<Option<Datu
         _ => return Ok(None),
     };
     Ok(Some(value))
+}
+
+/// Null: never.
+fn time(time_us: Option<i64>) -> Datum {
+    time_us.map_or(Datum::Null, Datum::TimestampTz)
 }
 
 impl System<'_> {

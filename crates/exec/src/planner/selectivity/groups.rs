@@ -1,5 +1,6 @@
 //! How many groups rows fall into: GROUP BY, DISTINCT.
 
+use cairn_analyze::expr_type;
 use cairn_analyze::query::{Expr, Var};
 use cairn_analyze::walk;
 use cairn_types::types;
@@ -10,7 +11,6 @@ use super::super::estimate::{clamp_rows, strip};
 use super::super::prepare::{FromItem, FromTree};
 use super::{Distribution, single};
 use crate::expr::equal::same;
-use crate::expr::types::type_of;
 
 /// What one table adds to the keys.
 struct Part {
@@ -33,7 +33,7 @@ impl Planner<'_> {
                 return Some(clamp_rows(input_rows));
             }
             // A condition has two answers.
-            if type_of(key).oid == types::BOOL && !matches!(strip(key), Expr::Var(_)) {
+            if expr_type(key).oid == types::BOOL && !matches!(strip(key), Expr::Var(_)) {
                 factor *= 2.0;
                 continue;
             }

@@ -15,6 +15,7 @@ mod scale;
 
 use std::sync::Arc;
 
+use cairn_analyze::expr_type;
 use cairn_analyze::query::{BooleanTest, Expr, OperatorCall};
 use cairn_catalog::{BtreeStrategy, IndexKeyColumn, Operator, Relation, Volatility};
 use cairn_functions::Call;
@@ -26,7 +27,6 @@ use super::estimate::{array_length, strip, table_rows};
 use super::indexes::{ColumnMatch, commuted};
 use crate::expr::Body;
 use crate::expr::equal::same;
-use crate::expr::types::type_of;
 use distribution::{Distribution, INEQUALITY, RANGE, between};
 use pattern::Pattern;
 
@@ -50,7 +50,7 @@ impl Planner<'_> {
     /// or it is no column and no indexed expression.
     pub(crate) fn distribution(&self, expr: &Expr) -> Option<Distribution<'_>> {
         let expr = strip(expr);
-        let ty = type_of(expr).oid;
+        let ty = expr_type(expr).oid;
         let flags = |relation: &Relation| {
             let base = self.catalog().base_type(ty);
             Distribution {
@@ -104,7 +104,7 @@ impl Planner<'_> {
             Expr::Param { number, .. } => self.cx.values.get((*number as usize).checked_sub(1)?).cloned(),
             Expr::Relabel { arg, .. } | Expr::Collate { arg, .. } => self.estimated_value(arg),
             Expr::Function(call) if !call.returns_set => {
-                let types = call.args.iter().map(|arg| type_of(arg).oid).collect();
+                let types = call.args.iter().map(|arg| expr_type(arg).oid).collect();
                 let function =
                     self.function(call.function, types, call.ty.oid, call.collation, call.variadic).ok()?;
                 self.apply(&function, call.args.iter().map(|arg| self.estimated_value(arg)))
@@ -120,7 +120,7 @@ impl Planner<'_> {
                 }
                 let text = match &value {
                     Datum::Text(text) => text.to_string(),
-                    other => io::output_string(other, type_of(arg).oid, self.cx.env).ok()?,
+                    other => io::output_string(other, expr_type(arg).oid, self.cx.env).ok()?,
                 };
                 io::input(&text, ty.oid, ty.typmod, self.cx.env).ok()
             }
@@ -192,7 +192,7 @@ impl Planner<'_> {
                 }
                 _ => None,
             },
-            Expr::Var(_) if type_of(condition).oid == types::BOOL => self.distribution(condition)?.is_true(),
+            Expr::Var(_) if expr_type(condition).oid == types::BOOL => self.distribution(condition)?.is_true(),
             Expr::NullTest { arg, is_null, row_type: false, .. } => {
                 let nulls = self.distribution(arg)?.statistics?.null_fraction;
                 Some(if *is_null { nulls } else { 1.0 - nulls })
@@ -300,7 +300,7 @@ impl Planner<'_> {
             return Some(finish(column.equal_to(&Datum::text(&*shape.prefix))));
         }
         let arg_types = vec![positive.left, positive.right];
-        let collation = type_of(pattern).collation;
+        let collation = expr_type(pattern).collation;
         let function = self.function(positive.code, arg_types, types::BOOL, collation, false).ok()?;
         let value = Datum::Text(text);
         let test = |candidate: &Datum| {
