@@ -264,7 +264,11 @@ fn a_table_larger_than_its_sample() {
 #[test]
 fn changed_tables_are_analyzed_by_themselves() {
     let binary = Path::new(env!("CARGO_BIN_EXE_cairn"));
-    let server = Server::cairn_with(binary, &["--autovacuum-naptime", "1"]).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::cairn_with(binary, &directory.path().join("data"), |command| {
+        command.args(["--autovacuum-naptime", "1"]);
+    })
+    .unwrap();
     let mut client = connect(&server);
     client
         .batch_execute(

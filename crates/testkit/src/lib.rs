@@ -37,21 +37,15 @@ pub struct Server {
 impl Server {
     /// Starts the `cairn` binary on a new, empty data directory.
     pub fn cairn(binary: &Path) -> io::Result<Server> {
-        Server::cairn_with(binary, &[])
-    }
-
-    /// [`Server::cairn`] with further options of `cairn serve`.
-    pub fn cairn_with(binary: &Path, options: &[&str]) -> io::Result<Server> {
         let directory = temporary_directory()?;
         let data = directory.path().join("data");
-        let mut server = Server::cairn_at_with(binary, &data, options)?;
+        let mut server = Server::cairn_at(binary, &data)?;
         server._directory = Some(directory);
         Ok(server)
     }
 
     /// Starts the `cairn` binary on a data directory of the caller's.
     pub fn cairn_at(binary: &Path, data_directory: &Path) -> io::Result<Server> {
-<<<<<<< HEAD
         Server::cairn_with(binary, data_directory, |_| {})
     }
 
@@ -61,12 +55,6 @@ impl Server {
         data_directory: &Path,
         adjust: impl FnOnce(&mut Command),
     ) -> io::Result<Server> {
-=======
-        Server::cairn_at_with(binary, data_directory, &[])
-    }
-
-    fn cairn_at_with(binary: &Path, data_directory: &Path, options: &[&str]) -> io::Result<Server> {
->>>>>>> aa8f9b7 (Tables whose rows have changed are analyzed by themselves; docs and tests of statistics)
         let port = free_port()?;
         let log = fs::File::create(log_path(data_directory))?;
         let mut command = Command::new(binary);
@@ -75,7 +63,6 @@ impl Server {
             .args(["--listen", &format!("127.0.0.1:{port}")])
             .arg("--data-dir")
             .arg(data_directory)
-            .args(options)
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log);

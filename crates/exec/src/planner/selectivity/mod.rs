@@ -192,7 +192,9 @@ impl Planner<'_> {
                 }
                 _ => None,
             },
-            Expr::Var(_) if expr_type(condition).oid == types::BOOL => self.distribution(condition)?.is_true(),
+            Expr::Var(_) if expr_type(condition).oid == types::BOOL => {
+                self.distribution(condition)?.is_true()
+            }
             Expr::NullTest { arg, is_null, row_type: false, .. } => {
                 let nulls = self.distribution(arg)?.statistics?.null_fraction;
                 Some(if *is_null { nulls } else { 1.0 - nulls })
