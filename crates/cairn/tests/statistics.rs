@@ -193,14 +193,18 @@ fn values_decide_between_index_and_table() {
 fn join_order_follows_the_statistics() {
     let (_server, mut client) = start();
     client.batch_execute(TABLES.replace("analyze customer, orders, item;", "").as_str()).unwrap();
-    let query = "select * from orders o join customer c on c.id = o.customer where o.state = 'new' and c.country = 'de'";
     let first = |plan: &str| plan.find(" on customer").unwrap() < plan.find(" on orders").unwrap();
+    // Any state is taken for a rare one as long as nobody has counted; then it is the country that is rare.
+    let query = "select * from orders o join customer c on c.id = o.customer where o.state = 'done' and c.country = 'c9'";
     let before = plan(&mut client, query);
+    assert!(!first(&before), "{before}");
     client.batch_execute("analyze customer, orders").unwrap();
     let after = plan(&mut client, query);
-    // 60 new orders look up their customers.
-    assert!(after.starts_with("Nested Loop") && !first(&after), "{after}");
-    assert_ne!(before, after);
+    assert!(after.starts_with("Nested Loop") && first(&after), "{after}");
+    // 60 new orders look up their customers; most of all orders are joined by hashing.
+    let query = "select * from orders o join customer c on c.id = o.customer where o.state = 'new' and c.country = 'de'";
+    let few = plan(&mut client, query);
+    assert!(few.starts_with("Nested Loop") && !first(&few), "{few}");
     client.batch_execute("update orders set state = 'new' where id % 3 > 0; analyze orders").unwrap();
     let now = plan(&mut client, query);
     assert!(now.starts_with("Hash Join"), "{now}");
