@@ -1,10 +1,12 @@
 //! The session's client at the far end of a socket: what a session says is encoded straight into the output buffer.
 
 use std::io;
+use std::sync::Arc;
 
-use cairn_sql::{Client, Format, ResultShape};
+use cairn_sql::{Client, Debt, Format, ResultShape};
 use cairn_types::{Datum, Env, Error, Oid, Result, Severity, err};
 
+use crate::answer::{LATE_ANSWER_BYTES_MAX, LateAnswer};
 use crate::stream::{Incoming, Stream};
 use crate::wire::{Output, Reader, frontend};
 
@@ -18,6 +20,9 @@ pub struct WireClient {
     pub message_size_max: usize,
     /// A value's text on its way into the output.
     pub scratch: String,
+    /// What must be durable before anything is sent; as soon as there is a session.
+    debt: Option<Arc<Debt>>,
+    late: Option<Arc<LateAnswer>>,
 }
 
 /// The error of a connection that is gone: nobody will read it, but the log.
@@ -26,13 +31,46 @@ pub fn connection_lost(error: &io::Error) -> Error {
 }
 
 impl WireClient {
+    pub fn new(stream: Stream, message_size_max: usize) -> Self {
+        let (output, scratch) = (Output::default(), String::new());
+        WireClient { stream, output, message_size_max, scratch, debt: None, late: None }
+    }
+
+    /// From now on pays for the session before anything is sent.
+    pub fn pay_for(&mut self, debt: Option<Arc<Debt>>) {
+        self.late = match &debt {
+            Some(_) => self.stream.plain_socket().map(LateAnswer::new),
+            None => None,
+        };
+        self.debt = debt;
+    }
+
     /// Sends what is in the buffer.
     pub fn send(&mut self) -> io::Result<()> {
         if !self.output.is_empty() {
+            if let Some(debt) = &self.debt {
+                debt.pay();
+            }
+            if let Some(late) = &self.late {
+                late.wait();
+            }
             self.stream.write_all(self.output.as_bytes())?;
             self.output.clear();
         }
         Ok(())
+    }
+
+    /// Sends what is in the buffer, or has it sent as soon as may be: what comes next is the client's turn.
+    pub fn send_and_go_on(&mut self) -> io::Result<()> {
+        match (&self.debt, &self.late) {
+            (Some(debt), Some(late)) if debt.is_open() && self.output.len() <= LATE_ANSWER_BYTES_MAX => {
+                late.wait();
+                late.open(self.output.raw());
+                debt.pay_with(late.clone());
+                Ok(())
+            }
+            _ => self.send(),
+        }
     }
 }
 

@@ -184,7 +184,7 @@ impl Connection {
             TransactionStatus::Failed => b'E',
         });
         self.at_rest = true;
-        self.client.flush()
+        self.client.send_and_go_on().map_err(|error| connection_lost(&error))
     }
 
     fn query(&mut self, body: &[u8]) -> Result<()> {

@@ -9,6 +9,7 @@
 //! What is above the protocol is behind [`cairn_sql::Backend`] and [`cairn_sql::Frontend`], so that the protocol is
 //! tested without a database.
 
+mod answer;
 mod client;
 mod connection;
 mod scram;

@@ -9,7 +9,7 @@ use crate::Shared;
 use crate::client::{WireClient, connection_lost};
 use crate::scram;
 use crate::stream::{Incoming, Stream};
-use crate::wire::{self, FirstPacket, Output, frontend};
+use crate::wire::{self, FirstPacket, frontend};
 
 /// How long a client may take to prove who it is, as PostgreSQL's `authentication_timeout`.
 const AUTHENTICATION_TIMEOUT: Duration = Duration::from_secs(60);
@@ -22,12 +22,7 @@ pub struct Started {
 
 /// `None`: there is nothing more to do (a cancel request, or a client that left or was refused).
 pub fn start(stream: Stream, shared: &Shared, wake: Box<dyn Fn(Wake) + Send + Sync>) -> Option<Started> {
-    let mut client = WireClient {
-        stream,
-        output: Output::default(),
-        message_size_max: shared.options.message_size_max,
-        scratch: String::new(),
-    };
+    let mut client = WireClient::new(stream, shared.options.message_size_max);
     if client.stream.set_timeout(Some(AUTHENTICATION_TIMEOUT)).is_err() {
         return None;
     }
@@ -42,7 +37,10 @@ pub fn start(stream: Stream, shared: &Shared, wake: Box<dyn Fn(Wake) + Send + Sy
         }
     };
     match authenticate(&mut client, shared, parameters, wake) {
-        Ok(session) => Some(Started { client, session }),
+        Ok(session) => {
+            client.pay_for(session.defer_debt());
+            Some(Started { client, session })
+        }
         Err(error) => {
             refuse(&mut client, error);
             None
@@ -90,9 +88,8 @@ fn negotiate(
                     return Ok(None);
                 }
                 if let Some(tls) = tls {
-                    let WireClient { stream, output, message_size_max, scratch } = client;
-                    match stream.start_tls(tls) {
-                        Ok(stream) => client = WireClient { stream, output, message_size_max, scratch },
+                    match client.stream.start_tls(tls) {
+                        Ok(stream) => client = WireClient::new(stream, client.message_size_max),
                         Err(error) => {
                             tracing::info!(%error, "could not accept SSL connection");
                             return Ok(None);

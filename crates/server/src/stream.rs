@@ -151,6 +151,14 @@ impl Stream {
         self.transport.socket()
     }
 
+    /// The socket, if what is written to it goes to the client as it is.
+    pub fn plain_socket(&self) -> Option<Arc<TcpStream>> {
+        match &self.transport {
+            Transport::Plain(socket) => Some(socket.0.clone()),
+            Transport::Tls(_) => None,
+        }
+    }
+
     pub fn is_encrypted(&self) -> bool {
         matches!(self.transport, Transport::Tls(_))
     }

@@ -194,6 +194,10 @@ pub trait Frontend {
     fn idle_error(&self) -> Error;
     /// Whether the session was told to end (shutdown, pg_terminate_backend); asked when it would wait for its client.
     fn terminated(&self) -> Option<Error>;
+    /// The caller undertakes to pay before it sends anything of what the session says. Without it, the session waits by itself.
+    fn defer_debt(&self) -> Option<Arc<crate::Debt>> {
+        None
+    }
     /// Whether notifications may come while the client says nothing.
     fn is_listening(&self) -> bool {
         false

@@ -21,6 +21,7 @@ use cairn_types::{
 
 use crate::clock;
 use crate::ddl::OnCommit;
+use crate::debt::Debt;
 use crate::instance::{Instance, OpenDatabase, SessionEntry};
 use crate::notify::Pending;
 use crate::portal::Portals;
@@ -53,6 +54,8 @@ pub struct Core {
     /// The schema of the session's temporary objects, once there is one.
     temporary_namespace: Cell<Option<Oid>>,
     transaction: RefCell<Option<Arc<dyn Transaction>>>,
+    /// What must be durable before the client hears anything more.
+    pub(crate) debt: Arc<Debt>,
     pub(crate) block: RefCell<Block>,
     /// The transaction reads at a time in the past.
     pub(crate) read_past: Cell<bool>,
@@ -184,6 +187,7 @@ impl Core {
             search_path: RefCell::new(None),
             temporary_namespace: Cell::new(None),
             transaction: RefCell::new(None),
+            debt: Arc::new(Debt::new(database.store.clone())),
             block: RefCell::default(),
             read_past: Cell::new(false),
             notify: RefCell::default(),

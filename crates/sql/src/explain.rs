@@ -123,7 +123,7 @@ fn show_query(
     if options.analyze && plan.modifies {
         transaction.advance_command();
     }
-    core.settle(&plan)?;
+    core.settle(&plan);
     Ok(lines)
 }
 

@@ -10,6 +10,7 @@ mod copy;
 pub mod core;
 mod cursors;
 pub mod ddl;
+mod debt;
 mod definition;
 mod explain;
 mod host;
@@ -38,8 +39,10 @@ pub mod values;
 mod variables;
 
 pub use crate::core::{Core, User};
+pub use cairn_txn::Answer;
 pub use cairn_txn::EngineOptions;
 pub use client::*;
+pub use debt::Debt;
 pub use instance::{Activity, Instance, InstanceBackend, OpenDatabase, SessionEntry};
 pub use session::{PreparedStatement, Session};
 pub use statistics::automatic::Automatic;

@@ -199,13 +199,12 @@ impl Core {
 
     /// Before rows may leave for the client in the middle of a statement, and at its end: what they were read from must
     /// be durable. Inside a block, a statement that locks rows is excused: the block's end waits.
-    pub(crate) fn settle(&self, plan: &Plan) -> Result<()> {
+    pub(crate) fn settle(&self, plan: &Plan) {
         if plan.modifies && self.phase() == Phase::Block {
-            return Ok(());
+            return;
         }
-        match self.transaction_if_begun() {
-            Some(transaction) => transaction.wait_settled().sql(),
-            None => Ok(()),
+        if let Some(transaction) = self.transaction_if_begun() {
+            self.debt.owe(transaction.settled_at());
         }
     }
 
@@ -229,7 +228,7 @@ impl Core {
         self.send_notices(client);
         client.row(shape, self, row)?;
         if client.wants_flush() {
-            self.settle(plan)?;
+            self.settle(plan);
             client.flush()?;
         }
         Ok(())

@@ -27,6 +27,7 @@ use crate::client::{
     Bind, Client, Format, Frontend, Notification, ResultShape, Startup, TransactionStatus, Wake,
 };
 use crate::core::{Core, User};
+use crate::debt::Debt;
 use crate::instance::Instance;
 use crate::portal::{Portal, State, Stored};
 use crate::run::tag;
@@ -429,7 +430,7 @@ impl Session {
         if last && core.phase() == Phase::Started {
             core.finish_implicit()?;
         } else {
-            core.settle(plan)?;
+            core.settle(plan);
         }
         core.send_notices(client);
         client.command_complete(&tag(plan.command, count));
@@ -616,7 +617,7 @@ fn execute_plan(
             portal.shape = shape;
             portal.state = State::Done;
             let count = count?;
-            core.settle(plan)?;
+            core.settle(plan);
             core.send_notices(client);
             client.command_complete(&tag(plan.command, count));
             return Ok(());
@@ -628,7 +629,7 @@ fn execute_plan(
                 rows.push(row.to_vec());
                 Ok(())
             })?;
-            core.settle(plan)?;
+            core.settle(plan);
             portal.state =
                 State::Rows(Stored { rows, tag: Some(tag(plan.command, count)), ..Stored::default() });
         } else {
@@ -662,7 +663,7 @@ fn execute_plan(
             });
             core.pop_snapshot();
             let (sent, ended) = sent?;
-            core.settle(&plan)?;
+            core.settle(&plan);
             core.send_notices(client);
             if ended {
                 portal.state = State::Done;
@@ -761,6 +762,11 @@ impl Frontend for Session {
         activity.transaction_start_us =
             (status != TransactionStatus::Idle).then(|| self.core.transaction_time());
         status
+    }
+
+    fn defer_debt(&self) -> Option<Arc<Debt>> {
+        self.core.debt.defer();
+        Some(self.core.debt.clone())
     }
 
     fn initial_parameters(&self) -> Vec<(String, String)> {

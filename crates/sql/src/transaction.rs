@@ -180,13 +180,17 @@ impl Core {
             }
             return Ok(());
         };
-        let durability =
-            if self.hot(|hot| hot.synchronous_commit) { Durability::Sync } else { Durability::Async };
+        let changed_catalog = self.own_catalog().is_some() && !self.read_past.get();
+        let durability = match self.hot(|hot| hot.synchronous_commit) {
+            false => Durability::Async,
+            // Others are going to be told.
+            true if changed_catalog || posting.is_some() => Durability::Sync,
+            true => Durability::Promised,
+        };
         // What was read must be as durable as the answer claims; a durable commit of our own sees to that by itself.
         if durability == Durability::Async || !transaction.has_writes() {
-            transaction.wait_settled().sql()?;
+            self.debt.owe(transaction.settled_at());
         }
-        let changed_catalog = self.own_catalog().is_some() && !self.read_past.get();
         if changed_catalog {
             self.apply_table_retentions(&transaction)?;
         }
@@ -206,7 +210,11 @@ impl Core {
         if published.get() {
             self.database.catalogs.end_publish();
         }
-        committed?;
+        if let Some(time) = committed?
+            && durability == Durability::Promised
+        {
+            self.debt.owe(time);
+        }
         self.apply_listening();
         if let Some(posting) = posting {
             posting.deliver();
@@ -390,7 +398,7 @@ impl Core {
         } else {
             // What the block has read may be on its way to the disk: ROLLBACK's answer waits for it too.
             if let Some(transaction) = self.transaction_if_begun() {
-                transaction.wait_settled().sql()?;
+                self.debt.owe(transaction.settled_at());
             }
             self.rollback_store();
             self.leave_block();

@@ -6,6 +6,7 @@
 
 use rocksdb::{DBRawIterator, Range, ReadOptions, properties};
 
+use crate::log_files::written_bytes;
 use crate::{Engine, Error, Result, StorageId, key, value};
 
 /// Versions of a key space.
@@ -202,9 +203,9 @@ impl Engine {
             let entry = entry.map_err(failed)?;
             // Files go away meanwhile.
             if entry.path().extension().is_some_and(|extension| extension == "log")
-                && let Ok(metadata) = entry.metadata()
+                && let Ok(written) = written_bytes(&entry.path())
             {
-                bytes += metadata.len();
+                bytes += written;
             }
         }
         Ok(bytes)

@@ -20,6 +20,7 @@ use crate::gc::horizon::History;
 use crate::gc::writes::BatchWrites;
 use crate::gc::{self, Retention};
 use crate::iterator::{Mode, OwnedIterator, Pool};
+use crate::log_files::{self, LogFiles};
 use crate::meta::{self, Counter, SequenceRecord};
 use crate::spills::{COLUMN_FAMILY as PROVISIONAL, SpillNumber, Spills};
 use crate::{
@@ -56,6 +57,7 @@ pub struct Engine {
     /// One collector at a time.
     pub(crate) collecting: Mutex<()>,
     pub(crate) spills: Spills,
+    log_files: Mutex<LogFiles>,
 }
 
 /// Told of every [`Engine::sync`]: before it begins, and after it succeeded.
@@ -90,6 +92,9 @@ impl Engine {
         // Column families of a newer version must be named to open the directory at all, and only an open one
         // can tell its format.
         let present = if path.join("CURRENT").exists() { DB::list_cf(&rocks, path)? } else { Vec::new() };
+        if path.exists() {
+            log_files::cut_at_holes(path).map_err(|source| Error::File { path: path.to_owned(), source })?;
+        }
         let mut families = vec![
             ColumnFamilyDescriptor::new(VERSIONS, options::versions(engine_options, resources, &collector)),
             ColumnFamilyDescriptor::new(meta::COLUMN_FAMILY, options::meta(resources)),
@@ -126,7 +131,9 @@ impl Engine {
             history: Mutex::new(History::new(engine_options.retention)),
             collecting: Mutex::new(()),
             spills: Spills::default(),
+            log_files: Mutex::default(),
         };
+        engine.log_files.lock().make_room(path);
         engine.check_format()?;
         engine.delete_pending_storages()?;
         engine.forget_all_row_locks()?;
@@ -289,11 +296,12 @@ impl Engine {
         self.pool.give_back(Mode::Range, iterator);
     }
 
-    /// To be called every second or so: lets go of memory and files that idle iterators hold, and keeps the index of
-    /// dead ranges small.
+    /// To be called every second or so: lets go of memory and files that idle iterators hold, keeps the index of
+    /// dead ranges small, and gives a new log room.
     pub fn sweep(&self) {
         self.pool.sweep();
         self.dead_ranges.sweep();
+        self.log_files.lock().make_room(&self.path);
     }
 
     /// Where nothing is visible.

@@ -26,6 +26,7 @@ pub mod gc;
 mod hidden;
 mod iterator;
 pub mod key;
+pub mod log_files;
 pub mod meta;
 pub mod options;
 pub mod pins;

@@ -18,6 +18,7 @@ pub use cairn_storage::{Census, Collected, PinInfo, PinKind, ReadCounters, Reten
 pub use crate::totals::ReadTotals;
 
 use crate::Activity;
+pub use crate::group_sync::Answer;
 use crate::locks::LockInfo;
 use crate::{Error, Interrupt};
 
@@ -185,6 +186,9 @@ pub trait Cursor: Send {
 pub enum Durability {
     /// `commit` returns after the fsync.
     Sync,
+    /// The same promise, kept by the caller: `commit` returns before the fsync, and nobody may be told of it before
+    /// [`Store::wait_durable`] or [`Store::answer_when_durable`] have seen its time durable.
+    Promised,
     /// `synchronous_commit = off`: `commit` returns at once; the fsync follows within a second.
     Async,
 }
@@ -268,11 +272,12 @@ pub trait Transaction: Send + Sync {
     fn check_reads(&self, _only_if_cheap: bool) -> Result<()> {
         Ok(())
     }
-    /// Waits until everything that this transaction has read so far is durable; before a reply is sent.
-    fn wait_settled(&self) -> Result<()>;
+    /// What has to be durable before anybody is told what this transaction has read so far.
+    fn settled_at(&self) -> Timestamp;
     /// Commits; the commit time, or `None` if nothing was written. Locks are released before the fsync.
     /// `before_visible` runs inside the commit section, after the writes and before anybody can see them: what must change
     /// together with the data (catalog version) changes there.
+    /// A transaction that wrote nothing waits until what it has read is durable, unless `durability` is a promise.
     fn commit(&self, durability: Durability, before_visible: Option<&dyn Fn()>) -> Result<Option<Timestamp>>;
     fn rollback(&self);
 }
@@ -321,6 +326,10 @@ pub struct HistoryInfo {
 /// One database.
 pub trait Store: Send + Sync {
     fn begin(&self, options: BeginOptions) -> Result<Arc<dyn Transaction>>;
+    /// Returns when every commit up to `time` is durable.
+    fn wait_durable(&self, time: Timestamp);
+    /// Gives `answer` when every commit up to `time` is durable: at once, or on the thread that makes it so.
+    fn answer_when_durable(&self, time: Timestamp, answer: Arc<dyn Answer>);
     /// A new object oid, never given twice.
     fn allocate_oid(&self) -> Result<u32>;
     /// Sequences stand outside transactions. The state is kept under the sequence's storage id; a storage

@@ -27,6 +27,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use cairn_storage::log_files::written_bytes;
 use cairn_storage::{Clock, Engine, EngineOptions, Error as StorageError, Resources};
 use parking_lot::Mutex;
 
@@ -145,6 +146,9 @@ impl Cluster {
             entries
                 .map(|entry| match entry.metadata() {
                     Ok(metadata) if metadata.is_dir() => size(&entry.path()),
+                    Ok(_) if entry.path().extension().is_some_and(|extension| extension == "log") => {
+                        written_bytes(&entry.path()).unwrap_or(0)
+                    }
                     Ok(metadata) => metadata.len(),
                     Err(_) => 0,
                 })

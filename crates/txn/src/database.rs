@@ -12,6 +12,7 @@ use cairn_storage::{Clock, Engine, EngineOptions, Resources};
 use parking_lot::Mutex;
 
 use crate::activity::{Activities, Activity};
+use crate::api::Answer;
 use crate::collector::{self, Collector};
 use crate::ids::IdAllocator;
 use crate::locks::{LockInfo, LockManager};
@@ -202,6 +203,14 @@ impl Drop for Inner {
 impl Store for Database {
     fn begin(&self, options: BeginOptions) -> Result<Arc<dyn Transaction>> {
         Ok(Arc::new(Txn::begin(self.inner.clone(), options)?))
+    }
+
+    fn wait_durable(&self, time: Timestamp) {
+        self.inner.pipeline.wait_durable(time);
+    }
+
+    fn answer_when_durable(&self, time: Timestamp, answer: Arc<dyn Answer>) {
+        self.inner.pipeline.sync.answer(time, answer);
     }
 
     fn allocate_oid(&self) -> Result<u32> {

@@ -12,7 +12,7 @@
 //! - `visible`: every commit at or below it is in the memtable, and no commit at or below it is still to come. A
 //!   snapshot is taken at `visible`, before its iterator is made.
 //! - A row lock is released when the commit is visible, before it is durable. Whoever sees its effect carries its
-//!   time along and does not reply before that time is durable ([`Pipeline::wait_settled`]). A crash between the
+//!   time along and does not reply before that time is durable ([`Pipeline::settled_at`]). A crash between the
 //!   two takes both away, the later commit first.
 //! - A panic inside the section ends the process: the log may have what memory has not.
 
@@ -84,7 +84,7 @@ impl Pipeline {
             std::mem::forget(ends_process);
             return Err(error);
         }
-        if durability == Durability::Sync {
+        if durability != Durability::Async {
             self.last_sync_commit.store(time.0, Ordering::Release);
         }
         if let Some(before_visible) = before_visible {
@@ -134,11 +134,11 @@ impl Pipeline {
         self.sync.wait(time);
     }
 
-    /// Returns when every commit at or below `seen` is durable or was asynchronous.
-    pub(crate) fn wait_settled(&self, seen: Timestamp) {
-        let promised = Timestamp(self.last_sync_commit.load(Ordering::Acquire));
-        // If the newest promise lies beyond what was seen, an older one may still be open: wait for `seen` itself.
-        self.sync.wait(seen.min(promised));
+    /// The time that must be durable before anybody may be told what was seen: every commit at or below `seen` is durable then,
+    /// or was asynchronous.
+    pub(crate) fn settled_at(&self, seen: Timestamp) -> Timestamp {
+        // If the newest promise lies beyond what was seen, an older one may still be open: then it is `seen` itself.
+        seen.min(Timestamp(self.last_sync_commit.load(Ordering::Acquire)))
     }
 }
 

@@ -732,10 +732,9 @@ impl Transaction for Txn {
         self.core.watched.store(watched, Ordering::Relaxed);
     }
 
-    fn wait_settled(&self) -> Result<()> {
+    fn settled_at(&self) -> Timestamp {
         let seen = self.core.stats.lock().newest_seen;
-        self.core.database.pipeline.wait_settled(seen);
-        Ok(())
+        self.core.database.pipeline.settled_at(seen)
     }
 
     fn commit(&self, durability: Durability, before_visible: Option<&dyn Fn()>) -> Result<Option<Timestamp>> {
@@ -750,7 +749,9 @@ impl Transaction for Txn {
             drop(state);
             self.release_times();
             self.release_locks();
-            self.wait_settled()?;
+            if durability != Durability::Promised {
+                database.pipeline.wait_durable(self.settled_at());
+            }
             return Ok(None);
         }
         let dropped = std::mem::take(&mut state.dropped);

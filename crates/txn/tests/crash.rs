@@ -17,6 +17,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use cairn_storage::log_files::written_bytes;
 use cairn_txn::{
     BeginOptions, Cluster, Database, Direction, Durability, EngineOptions, Error, Interrupt, Isolation,
     KeyRange, Origin, Resources, Retention, RowLockMode, SequenceOptions, SessionHandle, Store, SyncPhase,
@@ -133,7 +134,7 @@ fn child() {
             for thread in (0..THREADS).cycle() {
                 let txn = begin(&database);
                 let seen = number(&txn, &row(LEFT, thread));
-                txn.wait_settled().unwrap();
+                database.wait_durable(txn.settled_at());
                 if seen > std::mem::replace(&mut told[thread as usize], seen) {
                     acknowledge(format_args!("commit {thread} {seen}"));
                 }
@@ -237,12 +238,12 @@ fn load_one(database: &Database, turn: u32) {
     }
 }
 
-/// Number and size of the newest log file.
+/// Number and size of the newest log file, without the room that it has ahead.
 fn newest_log(path: &Path) -> (u64, u64) {
     let logs = std::fs::read_dir(path).unwrap().filter_map(|entry| {
         let entry = entry.ok()?;
         let number = entry.file_name().to_str()?.strip_suffix(".log")?.parse().ok()?;
-        Some((number, entry.metadata().ok()?.len()))
+        Some((number, written_bytes(&entry.path()).ok()?))
     });
     logs.max().unwrap_or_default()
 }

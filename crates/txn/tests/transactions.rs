@@ -377,7 +377,7 @@ fn asynchronous_commits_are_synced_soon_and_nobody_waits_for_them() {
     txn.commit(Durability::Async, None).unwrap();
     let reader = read_committed(&database);
     assert_eq!(get(&reader, "a"), Some("1".into()));
-    reader.wait_settled().unwrap();
+    database.wait_durable(reader.settled_at());
     assert_eq!(database.fsyncs(), before, "nobody asked for one");
     let started = Instant::now();
     while database.fsyncs() == before {

@@ -413,7 +413,7 @@ fn to_stdout(
         client.copy_out_data(writer.row(core, row)?)?;
         count += 1;
         if client.wants_flush() {
-            core.settle(plan)?;
+            core.settle(plan);
             client.flush()?;
         }
         Ok(())
@@ -422,7 +422,7 @@ fn to_stdout(
         client.copy_out_data(Writer::binary_trailer())?;
     }
     client.copy_out_end()?;
-    core.settle(plan)?;
+    core.settle(plan);
     Ok(count)
 }
 

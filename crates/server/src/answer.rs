@@ -1,0 +1,104 @@
+//! An answer that leaves its connection from another thread: the one that has just made durable what it tells.
+//!
+//! The connection's own thread goes on to wait for its client's next message and need not be woken in between. Before it
+//! writes to the socket itself again, it waits until this answer is on its way ([`LateAnswer::wait`]), so that
+//! the client receives everything in order.
+
+use std::io::Write;
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use cairn_sql::Answer;
+use parking_lot::Mutex;
+use rustix::net::{SendFlags, send};
+
+/// Larger answers are sent by the connection itself, after it has waited.
+pub const LATE_ANSWER_BYTES_MAX: usize = 8 << 10;
+
+const SENT: u32 = 0;
+const OPEN: u32 = 1;
+/// Open, and the connection's thread sleeps until it is sent.
+const AWAITED: u32 = 2;
+
+/// One connection's; at most one answer is open at a time.
+#[derive(Debug)]
+pub struct LateAnswer {
+    socket: Arc<TcpStream>,
+    bytes: Mutex<Vec<u8>>,
+    state: AtomicU32,
+    me: std::sync::Weak<LateAnswer>,
+}
+
+impl LateAnswer {
+    pub fn new(socket: Arc<TcpStream>) -> Arc<Self> {
+        Arc::new_cyclic(|me| LateAnswer {
+            socket,
+            bytes: Mutex::default(),
+            state: AtomicU32::new(SENT),
+            me: me.clone(),
+        })
+    }
+
+    /// Takes over the bytes of an answer, and gives an empty buffer for the next. None may be open.
+    pub fn open(&self, answer: &mut Vec<u8>) {
+        let mut bytes = self.bytes.lock();
+        debug_assert!(bytes.is_empty());
+        std::mem::swap(&mut *bytes, answer);
+        self.state.store(OPEN, Ordering::Release);
+    }
+
+    /// Returns when no answer is open.
+    pub fn wait(&self) {
+        if self.state.load(Ordering::Acquire) == SENT {
+            return;
+        }
+        let exchanged = self.state.compare_exchange(OPEN, AWAITED, Ordering::AcqRel, Ordering::Acquire);
+        if exchanged.is_ok() {
+            while self.state.load(Ordering::Acquire) == AWAITED {
+                atomic_wait::wait(&self.state, AWAITED);
+            }
+        }
+    }
+
+    fn sent(&self) {
+        if self.state.swap(SENT, Ordering::AcqRel) == AWAITED {
+            atomic_wait::wake_all(&self.state);
+        }
+    }
+}
+
+impl Answer for LateAnswer {
+    fn give(&self) {
+        let mut bytes = self.bytes.lock();
+        // A socket that fails is found broken when its connection reads from it.
+        let sent = match send(&*self.socket, &bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+            Ok(count) => count,
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => 0,
+            Err(_) => bytes.len(),
+        };
+        if sent == bytes.len() {
+            bytes.clear();
+            bytes.shrink_to(LATE_ANSWER_BYTES_MAX);
+            drop(bytes);
+            return self.sent();
+        }
+        // The client does not read what it is sent: somebody else waits for it.
+        let rest = bytes.split_off(sent);
+        bytes.clear();
+        drop(bytes);
+        let Some(me) = self.me.upgrade() else { return };
+        let spawned = std::thread::Builder::new().name("late answer".to_owned()).spawn(move || {
+            if let Err(error) = (&*me.socket).write_all(&rest) {
+                tracing::debug!(%error, "client left before its answer");
+            }
+            me.sent();
+        });
+        if let Err(error) = spawned {
+            tracing::warn!(%error, "no thread for a slow client: it is disconnected");
+            // Only a socket that is closed already cannot be shut down.
+            let _ = self.socket.shutdown(std::net::Shutdown::Both);
+            self.sent();
+        }
+    }
+}
