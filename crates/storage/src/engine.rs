@@ -133,7 +133,6 @@ impl Engine {
             spills: Spills::default(),
             log_files: Mutex::default(),
         };
-        engine.log_files.lock().make_room(path);
         engine.check_format()?;
         engine.delete_pending_storages()?;
         engine.forget_all_row_locks()?;

@@ -51,15 +51,15 @@ impl LogFiles {
         if newest == self.roomy {
             return Ok(());
         }
-        if let Some(path) = &newest {
-            let file = OpenOptions::new().write(true).open(path)?;
-            let metadata = file.metadata()?;
-            let allocated = metadata.blocks() * 512;
-            if allocated > metadata.len() {
-                fallocate(&file, FallocateFlags::empty(), 0, allocated)?;
-            }
+        let Some(path) = newest else { return Ok(()) };
+        let metadata = path.metadata()?;
+        let allocated = metadata.blocks() * 512;
+        // With its first write, a log gets its blocks.
+        if allocated > metadata.len() {
+            let file = OpenOptions::new().write(true).open(&path)?;
+            fallocate(&file, FallocateFlags::empty(), 0, allocated)?;
+            self.roomy = Some(path);
         }
-        self.roomy = newest;
         Ok(())
     }
 }
@@ -259,9 +259,12 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("000007.log");
         let file = File::create(&path).unwrap();
+        // Nothing is allocated before the first write.
+        let mut logs = LogFiles::default();
+        logs.make_room(directory.path());
+        assert_eq!(file.metadata().unwrap().len(), 0);
         file.write_all_at(b"record", 0).unwrap();
         fallocate(&file, FallocateFlags::KEEP_SIZE, 0, 1 << 20).unwrap();
-        let mut logs = LogFiles::default();
         logs.make_room(directory.path());
         assert_eq!(file.metadata().unwrap().len(), 1 << 20);
         assert!(written_bytes(&path).unwrap() <= 4096);
