@@ -102,3 +102,70 @@ impl Answer for LateAnswer {
         }
     }
 }
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use std::io::Read;
+    use std::net::TcpListener;
+
+    use super::*;
+
+    fn connected() -> (TcpStream, Arc<TcpStream>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (client, Arc::new(listener.accept().unwrap().0))
+    }
+
+    fn read(client: &mut TcpStream, bytes: usize) -> Vec<u8> {
+        let mut received = vec![0; bytes];
+        client.read_exact(&mut received).unwrap();
+        received
+    }
+
+    #[test]
+    fn leaves_from_another_thread_and_in_order() {
+        let (mut client, socket) = connected();
+        let late = LateAnswer::new(socket.clone());
+        for round in 0..200_u8 {
+            let mut answer = vec![round; 3];
+            late.open(&mut answer);
+            assert!(answer.is_empty(), "the next answer begins with an empty buffer");
+            let giver = late.clone();
+            let thread = std::thread::spawn(move || giver.give());
+            late.wait();
+            (&*socket).write_all(&[255]).unwrap();
+            thread.join().unwrap();
+            assert_eq!(read(&mut client, 4), [round, round, round, 255]);
+        }
+    }
+
+    #[test]
+    fn a_client_that_does_not_read_holds_nobody_up() {
+        let (mut client, socket) = connected();
+        // Fills the socket.
+        let mut before = 0;
+        while let Ok(count) = send(&*socket, &[1; 4096], SendFlags::DONTWAIT) {
+            before += count;
+        }
+        let late = LateAnswer::new(socket);
+        late.open(&mut vec![2; LATE_ANSWER_BYTES_MAX]);
+        late.give();
+        assert_ne!(late.state.load(Ordering::Acquire), SENT);
+        assert!(read(&mut client, before).iter().all(|&byte| byte == 1));
+        assert_eq!(read(&mut client, LATE_ANSWER_BYTES_MAX), [2; LATE_ANSWER_BYTES_MAX]);
+        late.wait();
+    }
+
+    #[test]
+    fn a_client_that_left_is_no_reason_to_wait() {
+        let (client, socket) = connected();
+        drop(client);
+        let late = LateAnswer::new(socket);
+        for _ in 0..3 {
+            late.open(&mut vec![3; 10]);
+            late.give();
+            late.wait();
+        }
+    }
+}

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use cairn_txn::{
     BeginOptions, Clock, Conflict, Database, Direction, Durability, EngineOptions, Error, Interrupt,
-    Isolation, KeyRange, LockOutcome, Resources, RowLockMode, SessionHandle, Store, Timestamp, Transaction,
-    WaitPolicy,
+    Isolation, KeyRange, LockOutcome, Resources, RowLockMode, SessionHandle, Store, SyncPhase, Timestamp,
+    Transaction, WaitPolicy,
 };
 
 fn open(path: &Path) -> Database {
@@ -415,6 +415,73 @@ fn group_commit() {
 }
 
 /// Read, add one, write back under the row's lock: no update is lost, whoever waits sees the newest value.
+/// Notes whether it was given.
+#[derive(Default)]
+struct Told(std::sync::atomic::AtomicBool);
+
+impl cairn_txn::Answer for Told {
+    fn give(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn nobody_is_told_of_a_promised_commit_before_it_is_durable() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(directory.path());
+    // Each fsync waits for a permission; asks for it when it begins.
+    let (ask, asked) = std::sync::mpsc::channel();
+    let (allow, allowed) = std::sync::mpsc::channel::<()>();
+    let allowed = std::sync::Mutex::new(allowed);
+    database.engine().observe_syncs(Box::new(move |phase| {
+        if phase == SyncPhase::Begins {
+            // In the end nobody listens any more.
+            let _ = ask.send(());
+            let _ = allowed.lock().unwrap().recv();
+        }
+    }));
+    let told: [Arc<Told>; 3] = Default::default();
+    let is_told = || [0, 1, 2].map(|number: usize| told[number].0.load(Ordering::SeqCst));
+    let write = |name, answer: &Arc<Told>| {
+        let txn = read_committed(&database);
+        put(&txn, name, "1");
+        let time = txn.commit(Durability::Promised, None).unwrap().unwrap();
+        database.answer_when_durable(time, answer.clone());
+    };
+    std::thread::scope(|scope| {
+        // The first to come does the fsync itself.
+        scope.spawn(|| write("a", &told[0]));
+        asked.recv().unwrap();
+        // Who comes while it runs does not wait, and the running fsync is none for it.
+        write("b", &told[1]);
+        let reader = read_committed(&database);
+        assert_eq!(get(&reader, "b"), Some("1".into()));
+        assert_eq!(reader.commit(Durability::Promised, None).unwrap(), None, "does not wait either");
+        database.answer_when_durable(reader.settled_at(), told[2].clone());
+        assert_eq!(is_told(), [false; 3]);
+        allow.send(()).unwrap();
+        asked.recv().unwrap();
+        assert!(!is_told()[1] && !is_told()[2], "before their fsync");
+        allow.send(()).unwrap();
+        let started = Instant::now();
+        while is_told() != [true; 3] {
+            assert!(started.elapsed() < Duration::from_secs(5));
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    });
+    // What is durable is told at once.
+    let told = Arc::new(Told::default());
+    database.answer_when_durable(reader_time(&database), told.clone());
+    assert!(told.0.load(Ordering::SeqCst));
+    drop(allow);
+}
+
+fn reader_time(database: &Database) -> Timestamp {
+    let reader = read_committed(database);
+    assert_eq!(get(&reader, "a"), Some("1".into()));
+    reader.settled_at()
+}
+
 #[test]
 fn row_locks_serialize_writers() {
     let directory = tempfile::tempdir().unwrap();
