@@ -448,7 +448,7 @@ fn deferrable_unique() {
     assert_eq!(session.ok("update t set b = b + 1"), 5000);
     assert!(
         session
-            .fails("update t set b = case when a = 5000 then 5000 else b end")
+            .fails("update t set b = case when a = 5000 then a else b + 1 end")
             .contains("Key (b)=(5000) already exists")
     );
 }
