@@ -277,7 +277,7 @@ impl Disk {
     /// What may be there when the power comes back.
     pub fn after_power_loss(&self, chance: &mut Chance) -> Image {
         // Each file and directory draws for itself, so that what one does leaves the others as they are.
-        let seed = chance.next();
+        let seed = chance.number();
         self.image(&mut |id| Some(Chance::new(seed ^ (id as u64).wrapping_mul(0x2545_f491_4f6c_dd1d))))
     }
 

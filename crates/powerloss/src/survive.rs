@@ -75,7 +75,7 @@ fn zeros(durable: &[u8], changes: &[Change], chance: &mut Chance) -> Vec<u8> {
 /// Each sector as of a moment of its own, and the size of yet another.
 fn scattered(durable: &[u8], changes: &[Change], chance: &mut Chance) -> Vec<u8> {
     let size = size_after(durable, &changes[..chance.up_to(changes.len())]);
-    let seed = chance.next();
+    let seed = chance.number();
     let lives = |sector: usize, change: usize| {
         let mut own = Chance::new(seed ^ (sector as u64).wrapping_mul(0x9e37_79b9));
         change < own.up_to(changes.len())

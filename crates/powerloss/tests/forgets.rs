@@ -64,7 +64,8 @@ fn program() {
             file.seek(SeekFrom::Start(300)).unwrap();
             let mut copy = file.try_clone().unwrap();
             copy.write_all(&[3; 10]).unwrap();
-            file.write_vectored(&[std::io::IoSlice::new(b"four"), std::io::IoSlice::new(b"five")]).unwrap();
+            let parts = [std::io::IoSlice::new(b"four"), std::io::IoSlice::new(b"five")];
+            assert_eq!(file.write_vectored(&parts).unwrap(), 8);
             file.set_len(4000).unwrap();
             drop(file);
             let mut append = OpenOptions::new().append(true).open(root.join("one/a")).unwrap();

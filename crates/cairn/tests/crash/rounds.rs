@@ -147,7 +147,7 @@ impl Trial {
         };
         let oracle = Arc::clone(&self.oracle);
         let workload =
-            Workload { port: server.port(), seed: self.chance.next(), oracle, position, lies: self.lies };
+            Workload { port: server.port(), seed: self.chance.number(), oracle, position, lies: self.lies };
         Round { server, clients: Some(workload.start()) }
     }
 
