@@ -6,7 +6,8 @@ use std::sync::{Arc, LazyLock};
 use cairn_types::{Datum, Oid, Text};
 
 use crate::columns::*;
-use crate::objects::{self, Objects, Rows};
+use crate::objects::{self, Objects};
+use crate::rows::{self, Rows};
 use crate::system_table::{CatalogRow, RowExt, blank_row, system_table};
 use crate::*;
 
@@ -40,6 +41,13 @@ impl Rows for BuiltinRows {
     fn rows(&self, catalog: Oid) -> Box<dyn Iterator<Item = &CatalogRow> + '_> {
         Box::new(rows(catalog))
     }
+
+    fn find(&self, catalog: Oid, wanted: &[(usize, Datum)]) -> Box<dyn Iterator<Item = &CatalogRow> + '_> {
+        let Some(table) = system_table(catalog) else { return Box::new(std::iter::empty()) };
+        let number = table.index_on(wanted.iter().map(|(column, _)| *column)).unwrap_or(0);
+        let prefix = rows::encode(wanted.iter().map(|(_, value)| value));
+        Box::new(table.builtin_by_key().find(number, prefix))
+    }
 }
 
 fn rows(catalog: Oid) -> std::slice::Iter<'static, CatalogRow> {
@@ -65,7 +73,7 @@ fn build() -> Builtin {
     let opclasses: HashMap<Oid, Arc<Opclass>> =
         rows(pg_opclass::TABLE).map(|row| (row.oid(pg_opclass::OID), Arc::new(opclass(row)))).collect();
     let lookup = |oid: Oid| opclasses.get(&oid).cloned();
-    let objects = objects::build(&BuiltinRows, false, &lookup);
+    let objects = objects::build(&BuiltinRows, false, &lookup, &|_| Vec::new());
     let mut operators = HashMap::new();
     let mut operator_names: HashMap<Text, Vec<Arc<Operator>>> = HashMap::new();
     for row in rows(pg_operator::TABLE) {

@@ -3,7 +3,8 @@
 //! A commit that changed the catalog calls [`CatalogCache::begin_publish`] inside its commit section, before anybody
 //! can see its writes, and [`CatalogCache::end_publish`] when everybody can. Two rules follow:
 //! - A picture is kept only if no such commit was under way when its snapshot was taken, and none began until it was
-//!   loaded: then it is exactly the state of its generation.
+//!   loaded: then it is exactly the state of its generation. So is the picture that a commit leaves behind whose changes
+//!   were made on the newest picture before it: DDL after DDL reads nothing from the store.
 //! - Who holds a lock on an object that a DDL command of another session would need exclusively, and then finds
 //!   [`CatalogCache::generation`] unchanged, has a picture in which the object is as it is.
 
@@ -15,6 +16,14 @@ use parking_lot::Mutex;
 
 use crate::Catalog;
 use crate::shared::SharedCatalogs;
+
+/// A commit that changed the catalog is under way.
+#[derive(Clone, Copy, Debug)]
+pub struct Publication {
+    generation: u64,
+    /// The state after it is the newest picture of before and its own changes: no other commit came between.
+    exact: bool,
+}
 
 #[derive(Default)]
 pub struct CatalogCache {
@@ -35,14 +44,26 @@ impl CatalogCache {
         self.generation.load(Ordering::SeqCst)
     }
 
-    /// To be called from `before_visible` of a commit that changed the catalog.
-    pub fn begin_publish(&self) {
-        self.publishing.fetch_add(1, Ordering::SeqCst);
-        self.generation.fetch_add(1, Ordering::SeqCst);
+    /// To be called from `before_visible` of a commit that changed the catalog. `root` is what its changes were made on
+    /// ([`Catalog::root`]).
+    pub fn begin_publish(&self, root: u64) -> Publication {
+        let others = self.publishing.fetch_add(1, Ordering::SeqCst);
+        let before = self.generation.fetch_add(1, Ordering::SeqCst);
+        // Nobody waits for a picture inside a commit section.
+        let on_newest = self.newest.try_lock().is_some_and(|newest| {
+            newest.as_ref().is_some_and(|(of, catalog)| *of == before && catalog.version() == root)
+        });
+        Publication { generation: before + 1, exact: others == 0 && on_newest }
     }
 
-    /// To be called after that commit, whether it succeeded or not, once for each `begin_publish`.
-    pub fn end_publish(&self) {
+    /// To be called after that commit, once for each `begin_publish`, with the picture that it has made if it succeeded.
+    pub fn end_publish(&self, publication: Publication, picture: Option<Arc<Catalog>>) {
+        if let Some(picture) = picture.filter(|_| publication.exact) {
+            let mut newest = self.newest.lock();
+            if self.generation() == publication.generation {
+                *newest = Some((publication.generation, Arc::new(picture.committed())));
+            }
+        }
         self.publishing.fetch_sub(1, Ordering::SeqCst);
     }
 

@@ -3,7 +3,7 @@
 //! Built-in objects are shared by all pictures; user objects are built from the rows that the database's store had
 //! at that time. Lookups never fail and never block: what is not there is `None` or empty.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use cairn_types::oid::{access_methods, namespaces};
@@ -12,91 +12,24 @@ use cairn_types::{Datum, Oid, Text, types};
 
 use crate::builtin::{BUILTIN, Builtin};
 use crate::columns::*;
-use crate::objects::{self, Objects, Rows, Touched};
+use crate::objects::{self, Objects, Touched};
+use crate::rows::{self, RowTable, Rows, StoredRows};
 use crate::shared::SharedCatalogs;
-use crate::system_table::{CatalogRow, RowExt, physical_kind, system_table};
+use crate::shared_map::SharedMap;
+use crate::system_table::{CatalogRow, RowExt, SystemTable, physical_kind, system_table};
 use crate::*;
 
-/// Rows of the store by catalog and encoded primary key. A clone shares what is not changed afterwards.
-#[derive(Clone, Default)]
-pub struct StoredRows {
-    tables: HashMap<Oid, Arc<RowTable>>,
-}
-
-/// Rows of one catalog, in pages of neighbouring oids: a change copies one page.
-#[derive(Clone, Default)]
-pub(crate) struct RowTable {
-    pages: BTreeMap<u32, Arc<BTreeMap<Vec<u8>, CatalogRow>>>,
-}
-
-/// So many oids share a page.
-const PAGE_BITS: u32 = 5;
-
-impl RowTable {
-    /// The page of a key, by the oid that most queries and changes are about: the first of the key's columns, but
-    /// the dependent object in pg_depend, which begins with its class.
-    fn page(catalog: Oid, key: &[u8]) -> u32 {
-        // Each oid is a marker and four bytes.
-        let start = if catalog == pg_depend::TABLE { 6 } else { 1 };
-        let bytes = key.get(start..).and_then(|rest| rest.first_chunk::<4>());
-        bytes.map_or(0, |bytes| u32::from_be_bytes(*bytes)) >> PAGE_BITS
-    }
-
-    pub fn insert(&mut self, catalog: Oid, key: Vec<u8>, row: CatalogRow) {
-        let page = self.pages.entry(Self::page(catalog, &key)).or_default();
-        Arc::make_mut(page).insert(key, row);
-    }
-
-    pub fn remove(&mut self, catalog: Oid, key: &[u8]) {
-        let number = Self::page(catalog, key);
-        if let Some(page) = self.pages.get_mut(&number) {
-            Arc::make_mut(page).remove(key);
-            if page.is_empty() {
-                self.pages.remove(&number);
-            }
-        }
-    }
-
-    fn get(&self, catalog: Oid, key: &[u8]) -> Option<&CatalogRow> {
-        self.pages.get(&Self::page(catalog, key))?.get(key)
-    }
-
-    fn rows(&self) -> impl Iterator<Item = &CatalogRow> {
-        self.pages.values().flat_map(|page| page.values())
-    }
-}
-
-impl StoredRows {
-    pub(crate) fn table_mut(&mut self, catalog: Oid) -> &mut RowTable {
-        Arc::make_mut(self.tables.entry(catalog).or_default())
-    }
-
-    pub(crate) fn table(&self, catalog: Oid) -> impl Iterator<Item = &CatalogRow> {
-        self.tables.get(&catalog).into_iter().flat_map(|rows| rows.rows())
-    }
-
-    fn get(&self, catalog: Oid, key: &[u8]) -> Option<&CatalogRow> {
-        self.tables.get(&catalog)?.get(catalog, key)
-    }
-}
-
-impl Rows for StoredRows {
-    fn rows(&self, catalog: Oid) -> Box<dyn Iterator<Item = &CatalogRow> + '_> {
-        Box::new(self.table(catalog))
-    }
-}
-
+#[derive(Clone)]
 pub struct Catalog {
     builtin: &'static Builtin,
     stored: StoredRows,
     user: Objects,
-    /// Built-in functions are in the lists too, so that a name has one slice.
-    proc_names: HashMap<Text, Vec<Arc<Proc>>>,
-    namespace_names: HashMap<Text, Arc<Namespace>>,
+    namespace_names: SharedMap<Text, Arc<Namespace>>,
     extensions: HashMap<Text, Oid>,
-    comments: HashMap<(Oid, Oid, i32), Text>,
     /// Number of the picture, for plan caches: pictures with the same number are the same.
     version: u64,
+    /// Number of the committed picture that was changed, step by step, into this one.
+    root: u64,
     shared: Option<Arc<dyn SharedCatalogs>>,
 }
 
@@ -116,12 +49,12 @@ impl Catalog {
             for constraint in &relation.constraints {
                 catalog.user.constraints.insert(constraint.oid, constraint.clone());
             }
-            let named = catalog.user.relation_names.entry(relation.name.clone()).or_default();
+            let named = catalog.user.relation_names.or_default(&relation.name);
             named.push((relation.namespace, relation.clone()));
             catalog.user.relations.insert(relation.oid, relation);
         }
         for object in types.into_iter().map(Arc::new) {
-            let named = catalog.user.type_names.entry(object.name.clone()).or_default();
+            let named = catalog.user.type_names.or_default(&object.name);
             named.push((object.namespace, object.clone()));
             for label in &object.labels {
                 catalog.user.enum_labels.insert(label.value.oid, (object.oid, label.clone()));
@@ -129,71 +62,57 @@ impl Catalog {
             catalog.user.types.insert(object.oid, object);
         }
         for proc in procs.into_iter().map(Arc::new) {
-            let builtin = catalog.builtin.objects.proc_names.get(&proc.name);
-            let named = catalog
-                .proc_names
-                .entry(proc.name.clone())
-                .or_insert_with(|| builtin.cloned().unwrap_or_default());
-            named.push(proc.clone());
-            catalog.user.procs.insert(proc.oid, proc);
+            objects::add_proc(&mut catalog.user, proc, &builtin_procs);
         }
         catalog
     }
 
     pub(crate) fn from_rows(stored: StoredRows, version: u64) -> Catalog {
-        let user = objects::build(&stored, true, &|oid| BUILTIN.opclasses.get(&oid).cloned());
-        Self::assemble(stored, user, version)
+        let user = objects::build(&stored, true, &opclass, &builtin_procs);
+        let extensions = extensions(&stored);
+        let namespace_names = namespace_names(&user);
+        Catalog {
+            builtin: &BUILTIN,
+            stored,
+            user,
+            namespace_names,
+            extensions,
+            version,
+            root: version,
+            shared: None,
+        }
     }
 
     /// The picture after a change of rows; what was not touched is shared with this one.
     pub(crate) fn changed(&self, stored: StoredRows, touched: &Touched, version: u64) -> Catalog {
         let mut user = self.user.clone();
-        objects::update(&mut user, &stored, touched, &|oid| BUILTIN.opclasses.get(&oid).cloned());
-        Self::assemble(stored, user, version).with_shared(self.shared.clone())
-    }
-
-    fn assemble(stored: StoredRows, user: Objects, version: u64) -> Catalog {
-        let builtin: &'static Builtin = &BUILTIN;
-        let mut proc_names: HashMap<Text, Vec<Arc<Proc>>> = HashMap::new();
-        for (name, procs) in &user.proc_names {
-            let mut all = builtin.objects.proc_names.get(name).cloned().unwrap_or_default();
-            all.extend(procs.iter().cloned());
-            proc_names.insert(name.clone(), all);
-        }
-        let mut by_oid = builtin.objects.namespaces.clone();
-        by_oid.extend(user.namespaces.iter().map(|(oid, namespace)| (*oid, namespace.clone())));
-        let namespace_names = by_oid
-            .into_values()
-            .filter(|namespace| !namespace.name.is_empty())
-            .map(|namespace| (namespace.name.clone(), namespace))
-            .collect();
-        let extension_rows = system_table(pg_extension::TABLE).map_or(&[][..], |table| table.builtin_rows());
-        let extensions = extension_rows
-            .iter()
-            .chain(stored.table(pg_extension::TABLE))
-            .map(|row| (row.text(pg_extension::EXTNAME), row.oid(pg_extension::OID)))
-            .collect();
-        let comments = stored
-            .table(pg_description::TABLE)
-            .map(|row| {
-                use pg_description as c;
-                (
-                    (row.oid(c::CLASSOID), row.oid(c::OBJOID), row.int(c::OBJSUBID) as i32),
-                    row.text(c::DESCRIPTION),
-                )
-            })
-            .collect();
+        objects::update(&mut user, &stored, touched, &opclass, &builtin_procs);
+        let extensions = extensions(&stored);
+        let namespace_names = match touched.namespaces.is_empty() {
+            true => self.namespace_names.clone(),
+            false => namespace_names(&user),
+        };
         Catalog {
-            builtin,
+            builtin: self.builtin,
             stored,
             user,
-            proc_names,
             namespace_names,
             extensions,
-            comments,
             version,
-            shared: None,
+            root: self.root,
+            shared: self.shared.clone(),
         }
+    }
+
+    /// The version of the committed picture of which this one is what a transaction's changes have made: its own, if nothing was
+    /// changed.
+    pub fn root(&self) -> u64 {
+        self.root
+    }
+
+    /// The same picture, now that its changes are committed.
+    pub(crate) fn committed(&self) -> Catalog {
+        Catalog { root: self.version, ..self.clone() }
     }
 
     pub fn version(&self) -> u64 {
@@ -358,7 +277,8 @@ impl Catalog {
 
     /// All functions, procedures and aggregates with this name, of all schemas.
     pub fn procs_by_name(&self, name: &str) -> &[Arc<Proc>] {
-        self.proc_names
+        self.user
+            .proc_names
             .get(name)
             .or_else(|| self.builtin.objects.proc_names.get(name))
             .map_or(&[], Vec::as_slice)
@@ -528,15 +448,9 @@ impl Catalog {
 
     /// The comment on an object (`class`: oid of its catalog) or column (`subid`).
     pub fn comment(&self, class: Oid, object: Oid, subid: i32) -> Option<Text> {
-        if let Some(comment) = self.comments.get(&(class, object, subid)) {
-            return (!comment.is_empty()).then(|| comment.clone());
-        }
-        if object >= cairn_types::oid::FIRST_USER_OID {
-            return None;
-        }
         let key = [Datum::Oid(object), Datum::Oid(class), Datum::Int4(subid)];
-        let row = self.row(pg_description::TABLE, &key)?;
-        Some(row.text(pg_description::DESCRIPTION))
+        let comment = self.row(pg_description::TABLE, &key)?.text(pg_description::DESCRIPTION);
+        (!comment.is_empty()).then_some(comment)
     }
 
     // Rows.
@@ -548,18 +462,46 @@ impl Catalog {
         if table.shared {
             return self.shared.as_ref().map_or_else(Vec::new, |shared| shared.rows(catalog));
         }
-        let mut rows: Vec<CatalogRow> = Vec::new();
+        let builtin = table.builtin_rows().iter();
+        self.visible_rows(table, builtin, self.stored.table(catalog))
+    }
+
+    /// How many rows a system catalog has, about.
+    pub fn system_row_count(&self, catalog: Oid) -> usize {
+        let builtin = system_table(catalog).map_or(0, |table| table.builtin_rows().len());
+        builtin + self.stored.of(catalog).map_or(0, RowTable::len)
+    }
+
+    /// The rows of [`Catalog::system_rows`] that have these values in the first columns of one of the catalog's indexes, by its number in
+    /// [`SystemTable::indexes`]. Empty for a shared catalog.
+    pub fn system_rows_by_key(&self, catalog: Oid, index: usize, values: &[Datum]) -> Vec<CatalogRow> {
+        let Some(table) = system_table(catalog).filter(|table| !table.shared) else { return Vec::new() };
+        let prefix = rows::encode(values);
+        let builtin = table.builtin_by_key().find(index, prefix.clone());
+        let stored = self.stored.of(catalog).map(|rows| rows.find(index, prefix));
+        self.visible_rows(table, builtin, stored.into_iter().flatten())
+    }
+
+    /// Built-in and stored rows as SQL sees them.
+    fn visible_rows<'a>(
+        &self,
+        table: &SystemTable,
+        builtin: impl Iterator<Item = &'a CatalogRow>,
+        stored: impl Iterator<Item = &'a CatalogRow>,
+    ) -> Vec<CatalogRow> {
         let shadowed = |row: &CatalogRow| -> bool {
-            table.row_key(row).is_ok_and(|key| self.stored.get(catalog, &key).is_some())
+            table.row_key(row).is_ok_and(|key| self.stored.get(table.oid, &key).is_some())
         };
         // Only these have built-in rows that a user can change.
-        let may_shadow = matches!(catalog, pg_namespace::TABLE | pg_extension::TABLE | pg_description::TABLE);
-        rows.extend(table.builtin_rows().iter().filter(|row| !may_shadow || !shadowed(row)).cloned());
-        for row in self.stored.table(catalog) {
-            if catalog == pg_namespace::TABLE && row.str(pg_namespace::NSPNAME).is_empty() {
+        let may_shadow =
+            matches!(table.oid, pg_namespace::TABLE | pg_extension::TABLE | pg_description::TABLE);
+        let mut rows: Vec<CatalogRow> =
+            builtin.filter(|row| !may_shadow || !shadowed(row)).cloned().collect();
+        for row in stored {
+            if table.oid == pg_namespace::TABLE && row.str(pg_namespace::NSPNAME).is_empty() {
                 continue;
             }
-            rows.push(if catalog == pg_statistic::TABLE {
+            rows.push(if table.oid == pg_statistic::TABLE {
                 crate::statistics::shown(row)
             } else if row.len() > table.columns.len() {
                 row[..table.columns.len()].into()
@@ -581,7 +523,7 @@ impl Catalog {
         if let Some(row) = self.stored.get(catalog, &encoded) {
             return Some(row.clone());
         }
-        table.builtin_row(&encoded).cloned()
+        table.builtin_by_key().get(&encoded).cloned()
     }
 
     /// The row of a catalog whose primary key is its oid.
@@ -594,10 +536,43 @@ impl Catalog {
         self.stored.table(catalog)
     }
 
+    /// [`Catalog::user_rows`] that have these values in the first columns of one of the catalog's indexes: columns and values, in
+    /// the index's order.
+    pub fn user_rows_by(&self, catalog: Oid, key: &[(usize, Datum)]) -> impl Iterator<Item = &CatalogRow> {
+        self.stored.find(catalog, key)
+    }
+
     /// Whether the relation is one of the system's own, whose rows come from [`Catalog::system_rows`].
     pub fn is_system_catalog(&self, relation: &Relation) -> bool {
         relation.namespace == namespaces::PG_CATALOG && system_table(relation.oid).is_some()
     }
+}
+
+fn opclass(oid: Oid) -> Option<Arc<Opclass>> {
+    BUILTIN.opclasses.get(&oid).cloned()
+}
+
+/// The built-in functions with a name: the users' stand in one list with them.
+fn builtin_procs(name: &str) -> Vec<Arc<Proc>> {
+    BUILTIN.objects.proc_names.get(name).cloned().unwrap_or_default()
+}
+
+fn namespace_names(user: &Objects) -> SharedMap<Text, Arc<Namespace>> {
+    let mut names = SharedMap::default();
+    let hidden = |oid: &Oid| user.namespaces.get(oid).is_some();
+    let builtin = BUILTIN.objects.namespaces.iter().filter(|(oid, _)| !hidden(oid));
+    for (_, namespace) in builtin.chain(user.namespaces.iter()) {
+        if !namespace.name.is_empty() {
+            names.insert(namespace.name.clone(), namespace.clone());
+        }
+    }
+    names
+}
+
+fn extensions(stored: &StoredRows) -> HashMap<Text, Oid> {
+    let builtin = system_table(pg_extension::TABLE).map_or(&[][..], |table| table.builtin_rows());
+    let rows = builtin.iter().chain(stored.table(pg_extension::TABLE));
+    rows.map(|row| (row.text(pg_extension::EXTNAME), row.oid(pg_extension::OID))).collect()
 }
 
 #[cfg(test)]

@@ -9,16 +9,13 @@ use std::sync::Arc;
 use cairn_types::{Datum, EnumValue, Oid, Text, types};
 
 use crate::columns::*;
+use crate::rows::Rows;
+use crate::shared_map::SharedMap;
 use crate::system_table::{
     CatalogRow, INDOPTION_DESC, INDOPTION_HASH, INDOPTION_NULLS_FIRST, RowExt, SCHEMA_VERSION,
     split_expressions,
 };
 use crate::*;
-
-/// Where rows come from, by catalog.
-pub(crate) trait Rows {
-    fn rows(&self, catalog: Oid) -> Box<dyn Iterator<Item = &CatalogRow> + '_>;
-}
 
 /// What a change of rows has changed.
 #[derive(Default)]
@@ -81,18 +78,19 @@ impl Touched {
 /// Objects by oid and by name.
 #[derive(Default, Clone)]
 pub(crate) struct Objects {
-    pub namespaces: HashMap<Oid, Arc<Namespace>>,
-    pub types: HashMap<Oid, Arc<Type>>,
+    pub namespaces: SharedMap<Oid, Arc<Namespace>>,
+    pub types: SharedMap<Oid, Arc<Type>>,
     /// By name: namespace and object.
-    pub type_names: HashMap<Text, Vec<(Oid, Arc<Type>)>>,
+    pub type_names: SharedMap<Text, Vec<(Oid, Arc<Type>)>>,
     /// Tables, views, sequences, composite types and indexes.
-    pub relations: HashMap<Oid, Arc<Relation>>,
-    pub relation_names: HashMap<Text, Vec<(Oid, Arc<Relation>)>>,
-    pub indexes: HashMap<Oid, Arc<Index>>,
-    pub constraints: HashMap<Oid, Arc<Constraint>>,
-    pub procs: HashMap<Oid, Arc<Proc>>,
-    pub proc_names: HashMap<Text, Vec<Arc<Proc>>>,
-    pub enum_labels: HashMap<Oid, (Oid, EnumLabel)>,
+    pub relations: SharedMap<Oid, Arc<Relation>>,
+    pub relation_names: SharedMap<Text, Vec<(Oid, Arc<Relation>)>>,
+    pub indexes: SharedMap<Oid, Arc<Index>>,
+    pub constraints: SharedMap<Oid, Arc<Constraint>>,
+    pub procs: SharedMap<Oid, Arc<Proc>>,
+    /// Where users have a function, the built-in ones of its name are in the list too.
+    pub proc_names: SharedMap<Text, Vec<Arc<Proc>>>,
+    pub enum_labels: SharedMap<Oid, (Oid, EnumLabel)>,
 }
 
 fn type_kind(byte: u8) -> TypeKind {
@@ -415,40 +413,89 @@ fn sequence_columns() -> Vec<Column> {
     ]
 }
 
-fn group_by<'a>(
-    rows: &'a dyn Rows,
-    catalog: Oid,
-    column: usize,
-    wanted: Wanted<'_>,
-) -> HashMap<Oid, Vec<&'a CatalogRow>> {
-    let mut groups: HashMap<Oid, Vec<&CatalogRow>> = HashMap::new();
-    for row in rows.rows(catalog) {
-        let key = row.oid(column);
-        if wanted(key) {
-            groups.entry(key).or_default().push(row);
-        }
-    }
-    groups
+/// Which objects are to be built.
+#[derive(Clone, Copy)]
+enum Wanted<'a> {
+    All,
+    These(&'a HashSet<Oid>),
 }
 
-/// Which objects are to be built.
-type Wanted<'a> = &'a dyn Fn(Oid) -> bool;
+impl<'a> Wanted<'a> {
+    fn has(self, oid: Oid) -> bool {
+        match self {
+            Wanted::All => true,
+            Wanted::These(oids) => oids.contains(&oid),
+        }
+    }
+
+    /// The rows that have one of these oids in a column: the first column of an index.
+    fn rows(
+        self,
+        rows: &'a dyn Rows,
+        catalog: Oid,
+        column: usize,
+    ) -> Box<dyn Iterator<Item = &'a CatalogRow> + 'a> {
+        match self {
+            Wanted::All => rows.rows(catalog),
+            Wanted::These(oids) => {
+                Box::new(oids.iter().flat_map(move |oid| rows.find(catalog, &[(column, Datum::Oid(*oid))])))
+            }
+        }
+    }
+
+    fn grouped(self, rows: &'a dyn Rows, catalog: Oid, column: usize) -> HashMap<Oid, Vec<&'a CatalogRow>> {
+        let mut groups: HashMap<Oid, Vec<&CatalogRow>> = HashMap::new();
+        for row in self.rows(rows, catalog, column) {
+            groups.entry(row.oid(column)).or_default().push(row);
+        }
+        groups
+    }
+
+    /// The constraints that have one of these oids in a column of pg_constraint.
+    fn constraints(
+        self,
+        rows: &'a dyn Rows,
+        objects: &Objects,
+        column: usize,
+    ) -> HashMap<Oid, Vec<Arc<Constraint>>> {
+        let mut groups: HashMap<Oid, Vec<Arc<Constraint>>> = HashMap::new();
+        for row in self.rows(rows, pg_constraint::TABLE, column).filter(|row| row.oid(column) != 0) {
+            if let Some(constraint) = objects.constraints.get(&row.oid(pg_constraint::OID)) {
+                groups.entry(row.oid(column)).or_default().push(constraint.clone());
+            }
+        }
+        groups
+    }
+}
+
+/// The built-in functions with a name.
+pub(crate) type BuiltinProcs<'a> = &'a dyn Fn(&str) -> Vec<Arc<Proc>>;
 
 /// Builds all objects of `rows`. `with_indexes` is false for system catalogs, whose rows the catalog itself keeps: the
 /// planner must not see their indexes.
-pub(crate) fn build(rows: &dyn Rows, with_indexes: bool, opclass: OpclassOf) -> Objects {
+pub(crate) fn build(
+    rows: &dyn Rows,
+    with_indexes: bool,
+    opclass: OpclassOf,
+    builtin_procs: BuiltinProcs,
+) -> Objects {
     let mut objects = Objects::default();
-    let all: Wanted<'_> = &|_| true;
-    build_namespaces(rows, &mut objects, all);
-    build_constraints(rows, &mut objects, all);
-    build_types(rows, &mut objects, all);
-    build_procs(rows, &mut objects, all);
-    build_relations(rows, with_indexes, opclass, &mut objects, all);
+    build_namespaces(rows, &mut objects, Wanted::All);
+    build_constraints(rows, &mut objects, Wanted::All);
+    build_types(rows, &mut objects, Wanted::All);
+    build_procs(rows, &mut objects, Wanted::All, builtin_procs);
+    build_relations(rows, with_indexes, opclass, &mut objects, Wanted::All);
     objects
 }
 
 /// Builds what was touched anew, and leaves the rest as it is.
-pub(crate) fn update(objects: &mut Objects, rows: &dyn Rows, touched: &Touched, opclass: OpclassOf) {
+pub(crate) fn update(
+    objects: &mut Objects,
+    rows: &dyn Rows,
+    touched: &Touched,
+    opclass: OpclassOf,
+    builtin_procs: BuiltinProcs,
+) {
     for oid in &touched.namespaces {
         objects.namespaces.remove(oid);
     }
@@ -483,14 +530,14 @@ pub(crate) fn update(objects: &mut Objects, rows: &dyn Rows, touched: &Touched, 
             }
         }
     }
-    build_namespaces(rows, objects, &|oid| touched.namespaces.contains(&oid));
-    build_constraints(rows, objects, &|oid| touched.constraints.contains(&oid));
-    build_types(rows, objects, &|oid| touched.types.contains(&oid));
-    build_procs(rows, objects, &|oid| touched.procs.contains(&oid));
-    build_relations(rows, true, opclass, objects, &|oid| relations.contains(&oid));
+    build_namespaces(rows, objects, Wanted::These(&touched.namespaces));
+    build_constraints(rows, objects, Wanted::These(&touched.constraints));
+    build_types(rows, objects, Wanted::These(&touched.types));
+    build_procs(rows, objects, Wanted::These(&touched.procs), builtin_procs);
+    build_relations(rows, true, opclass, objects, Wanted::These(&relations));
 }
 
-fn remove_name<T>(names: &mut HashMap<Text, Vec<T>>, name: &Text, is_it: impl Fn(&T) -> bool) {
+fn remove_name<T: Clone>(names: &mut SharedMap<Text, Vec<T>>, name: &Text, is_it: impl Fn(&T) -> bool) {
     if let Some(named) = names.get_mut(name) {
         named.retain(|object| !is_it(object));
         if named.is_empty() {
@@ -500,14 +547,14 @@ fn remove_name<T>(names: &mut HashMap<Text, Vec<T>>, name: &Text, is_it: impl Fn
 }
 
 fn build_namespaces(rows: &dyn Rows, objects: &mut Objects, wanted: Wanted<'_>) {
-    for row in rows.rows(pg_namespace::TABLE).filter(|row| wanted(row.oid(pg_namespace::OID))) {
+    for row in wanted.rows(rows, pg_namespace::TABLE, pg_namespace::OID) {
         let namespace = namespace(row);
         objects.namespaces.insert(namespace.oid, Arc::new(namespace));
     }
 }
 
 fn build_constraints(rows: &dyn Rows, objects: &mut Objects, wanted: Wanted<'_>) {
-    for row in rows.rows(pg_constraint::TABLE).filter(|row| wanted(row.oid(pg_constraint::OID))) {
+    for row in wanted.rows(rows, pg_constraint::TABLE, pg_constraint::OID) {
         let constraint = constraint(row);
         objects.constraints.insert(constraint.oid, Arc::new(constraint));
     }
@@ -515,7 +562,7 @@ fn build_constraints(rows: &dyn Rows, objects: &mut Objects, wanted: Wanted<'_>)
 
 fn build_types(rows: &dyn Rows, objects: &mut Objects, wanted: Wanted<'_>) {
     let mut labels: HashMap<Oid, Vec<EnumLabel>> = HashMap::new();
-    for row in rows.rows(pg_enum::TABLE).filter(|row| wanted(row.oid(pg_enum::ENUMTYPID))) {
+    for row in wanted.rows(rows, pg_enum::TABLE, pg_enum::ENUMTYPID) {
         use pg_enum as c;
         let sort_order = if let Datum::Float4(order) = row.datum(c::ENUMSORTORDER) { *order } else { 0.0 };
         let value = EnumValue { oid: row.oid(c::OID), sort_order };
@@ -526,26 +573,29 @@ fn build_types(rows: &dyn Rows, objects: &mut Objects, wanted: Wanted<'_>) {
     for labels in labels.values_mut() {
         labels.sort_by(|a, b| a.value.sort_order.total_cmp(&b.value.sort_order));
     }
-    let mut checks: HashMap<Oid, Vec<Arc<Constraint>>> = HashMap::new();
-    for constraint in objects.constraints.values().filter(|constraint| constraint.domain != 0) {
-        checks.entry(constraint.domain).or_default().push(constraint.clone());
-    }
-    for row in rows.rows(pg_type::TABLE).filter(|row| wanted(row.oid(pg_type::OID))) {
+    let mut checks = wanted.constraints(rows, objects, pg_constraint::CONTYPID);
+    for row in wanted.rows(rows, pg_type::TABLE, pg_type::OID) {
         let oid = row.oid(pg_type::OID);
         let mut checks = checks.remove(&oid).unwrap_or_default();
         checks.sort_by(|a, b| a.name.cmp(&b.name));
         let object = Arc::new(type_object(row, labels.remove(&oid).unwrap_or_default(), checks));
-        objects.type_names.entry(object.name.clone()).or_default().push((object.namespace, object.clone()));
+        objects.type_names.or_default(&object.name).push((object.namespace, object.clone()));
         objects.types.insert(oid, object);
     }
 }
 
-fn build_procs(rows: &dyn Rows, objects: &mut Objects, wanted: Wanted<'_>) {
-    for row in rows.rows(pg_proc::TABLE).filter(|row| wanted(row.oid(pg_proc::OID))) {
-        let object = Arc::new(proc_object(row));
-        objects.proc_names.entry(object.name.clone()).or_default().push(object.clone());
-        objects.procs.insert(object.oid, object);
+fn build_procs(rows: &dyn Rows, objects: &mut Objects, wanted: Wanted<'_>, builtin_procs: BuiltinProcs) {
+    for row in wanted.rows(rows, pg_proc::TABLE, pg_proc::OID) {
+        add_proc(objects, Arc::new(proc_object(row)), builtin_procs);
     }
+}
+
+pub(crate) fn add_proc(objects: &mut Objects, proc: Arc<Proc>, builtin_procs: BuiltinProcs) {
+    if objects.proc_names.get(&proc.name).is_none() {
+        objects.proc_names.insert(proc.name.clone(), builtin_procs(&proc.name));
+    }
+    objects.proc_names.or_default(&proc.name).push(proc.clone());
+    objects.procs.insert(proc.oid, proc);
 }
 
 fn build_relations(
@@ -555,44 +605,32 @@ fn build_relations(
     objects: &mut Objects,
     wanted: Wanted<'_>,
 ) {
-    let attributes = group_by(rows, pg_attribute::TABLE, pg_attribute::ATTRELID, wanted);
-    let defaults = group_by(rows, pg_attrdef::TABLE, pg_attrdef::ADRELID, wanted);
-    let mut indexes = group_by(rows, pg_index::TABLE, pg_index::INDRELID, wanted);
-    let rules = group_by(rows, pg_rewrite::TABLE, pg_rewrite::EV_CLASS, wanted);
-    let sequences = group_by(rows, pg_sequence::TABLE, pg_sequence::SEQRELID, wanted);
+    let attributes = wanted.grouped(rows, pg_attribute::TABLE, pg_attribute::ATTRELID);
+    let defaults = wanted.grouped(rows, pg_attrdef::TABLE, pg_attrdef::ADRELID);
+    let mut indexes = wanted.grouped(rows, pg_index::TABLE, pg_index::INDRELID);
+    let rules = wanted.grouped(rows, pg_rewrite::TABLE, pg_rewrite::EV_CLASS);
+    let sequences = wanted.grouped(rows, pg_sequence::TABLE, pg_sequence::SEQRELID);
     // An index needs its own row even if only its table is wanted.
     let index_oids: HashSet<Oid> =
         indexes.values().flatten().map(|row| row.oid(pg_index::INDEXRELID)).collect();
-    let mut statistics = group_by(rows, pg_statistic::TABLE, pg_statistic::STARELID, &|oid| {
-        wanted(oid) || index_oids.contains(&oid)
-    });
-    let classes: HashMap<Oid, &CatalogRow> = rows
-        .rows(pg_class::TABLE)
+    let mut statistics = wanted.grouped(rows, pg_statistic::TABLE, pg_statistic::STARELID);
+    if let Wanted::These(_) = wanted {
+        let of_indexes = Wanted::These(&index_oids);
+        statistics.extend(of_indexes.grouped(rows, pg_statistic::TABLE, pg_statistic::STARELID));
+    }
+    let of_indexes = match wanted {
+        Wanted::All => None,
+        Wanted::These(_) => Some(Wanted::These(&index_oids).rows(rows, pg_class::TABLE, pg_class::OID)),
+    };
+    let classes: HashMap<Oid, &CatalogRow> = wanted
+        .rows(rows, pg_class::TABLE, pg_class::OID)
+        .chain(of_indexes.into_iter().flatten())
         .map(|row| (row.oid(pg_class::OID), row))
-        .filter(|(oid, _)| wanted(*oid) || index_oids.contains(oid))
         .collect();
-    let mut constraints: HashMap<Oid, Vec<Arc<Constraint>>> = HashMap::new();
-    let mut references: HashMap<Oid, Vec<Arc<Constraint>>> = HashMap::new();
-    for constraint in objects.constraints.values() {
-        if constraint.table != 0 && wanted(constraint.table) {
-            constraints.entry(constraint.table).or_default().push(constraint.clone());
-        }
-        if constraint.kind == ConstraintKind::ForeignKey && wanted(constraint.foreign_table) {
-            references.entry(constraint.foreign_table).or_default().push(constraint.clone());
-        }
-    }
-    // Identity columns own their sequence by an internal dependency.
-    let mut identity_sequences: HashMap<(Oid, i64), Oid> = HashMap::new();
-    for row in rows.rows(pg_depend::TABLE) {
-        use pg_depend as c;
-        if row.char(c::DEPTYPE) == b'i'
-            && row.oid(c::CLASSID) == pg_class::TABLE
-            && row.int(c::REFOBJSUBID) > 0
-        {
-            identity_sequences.insert((row.oid(c::REFOBJID), row.int(c::REFOBJSUBID)), row.oid(c::OBJID));
-        }
-    }
-    for (&oid, row) in classes.iter().filter(|(oid, _)| wanted(**oid)) {
+    let mut constraints = wanted.constraints(rows, objects, pg_constraint::CONRELID);
+    let mut references = wanted.constraints(rows, objects, pg_constraint::CONFRELID);
+    let identity_sequences = identity_sequences(rows, wanted);
+    for (&oid, row) in classes.iter().filter(|(oid, _)| wanted.has(**oid)) {
         let mut object = relation(row);
         object.columns = columns(oid, &attributes, &defaults, &identity_sequences);
         if let Some(sequence) = sequences.get(&oid).and_then(|rows| rows.first()) {
@@ -628,13 +666,28 @@ fn build_relations(
             .collect();
         object.statistics = TableStatistics::new(own.into_iter().cloned());
         let object = Arc::new(object);
-        objects
-            .relation_names
-            .entry(object.name.clone())
-            .or_default()
-            .push((object.namespace, object.clone()));
+        objects.relation_names.or_default(&object.name).push((object.namespace, object.clone()));
         objects.relations.insert(oid, object);
     }
+}
+
+/// Identity columns own their sequence by an internal dependency: the sequence of each column, a relation and its number.
+fn identity_sequences(rows: &dyn Rows, wanted: Wanted<'_>) -> HashMap<(Oid, i64), Oid> {
+    use pg_depend as c;
+    let found: Box<dyn Iterator<Item = &CatalogRow>> = match wanted {
+        Wanted::All => rows.rows(c::TABLE),
+        Wanted::These(oids) => Box::new(oids.iter().flat_map(|oid| {
+            let class = (c::REFCLASSID, Datum::Oid(pg_class::TABLE));
+            rows.find(c::TABLE, &[class, (c::REFOBJID, Datum::Oid(*oid))])
+        })),
+    };
+    let of_identity = |row: &&CatalogRow| {
+        row.char(c::DEPTYPE) == b'i' && row.oid(c::CLASSID) == pg_class::TABLE && row.int(c::REFOBJSUBID) > 0
+    };
+    found
+        .filter(of_identity)
+        .map(|row| ((row.oid(c::REFOBJID), row.int(c::REFOBJSUBID)), row.oid(c::OBJID)))
+        .collect()
 }
 
 fn columns(

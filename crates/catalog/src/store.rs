@@ -21,8 +21,9 @@ use cairn_txn::{Direction, KeyRange, Result, RowLockMode, Snapshot, Transaction,
 use cairn_types::row::{RowReader, encode_row};
 use cairn_types::{Datum, Oid};
 
-use crate::catalog::{Catalog, StoredRows};
+use crate::catalog::Catalog;
 use crate::objects::Touched;
+use crate::rows::{Rows, StoredRows};
 use crate::system_table::{CatalogRow, SystemTable, system_table, system_tables};
 
 /// Form of stored catalog rows; goes up when Cairn's own columns change.
@@ -60,15 +61,16 @@ impl Catalog {
                 high: (table.oid + 1).to_be_bytes().to_vec(),
             };
             let mut cursor = txn.scan(snapshot, range, Direction::Forward)?;
+            let Some(rows) = stored.table_mut(table.oid) else { continue };
             let kinds = table.stored_kinds();
-            while let Some((key, value)) = cursor.next()? {
+            while let Some((_, value)) = cursor.next()? {
                 let read = RowReader::new(value).and_then(|reader| {
                     let mut row = reader.decode_all(&kinds)?;
                     row.resize(kinds.len(), Datum::Null);
                     Ok(row)
                 });
                 let row = read.map_err(|error| corrupt("catalog row", error))?;
-                stored.table_mut(table.oid).insert(table.oid, key[4..].to_vec(), row.into());
+                rows.insert(row.into());
             }
         }
         Ok(Catalog::from_rows(stored, next_version()))
@@ -84,14 +86,15 @@ impl Catalog {
         let mut rows = self.stored().clone();
         let mut touched = Touched::default();
         let hidden: Vec<CatalogRow> = rows
-            .table(pg_index::TABLE)
-            .filter(|row| row.oid(pg_index::INDRELID) == table && !row.bool(pg_index::INDISPRIMARY))
+            .find(pg_index::TABLE, &[(pg_index::INDRELID, Datum::Oid(table))])
+            .filter(|row| !row.bool(pg_index::INDISPRIMARY))
             .cloned()
             .collect();
         for row in hidden {
             touched.note(pg_index::TABLE, &row);
-            if let Some(key) = system_table(pg_index::TABLE).and_then(|index| index.row_key(&row).ok()) {
-                rows.table_mut(pg_index::TABLE).remove(pg_index::TABLE, &key);
+            let key = system_table(pg_index::TABLE).and_then(|index| index.row_key(&row).ok());
+            if let (Some(key), Some(rows)) = (key, rows.table_mut(pg_index::TABLE)) {
+                rows.remove(&key);
             }
         }
         self.changed(rows, &touched, next_version())
@@ -132,7 +135,9 @@ impl<'a> CatalogWriter<'a> {
         encode_row(ROW_VERSION, &row, &mut value);
         self.txn.put(&stored, &value)?;
         self.touched.note(catalog, &row);
-        self.rows.table_mut(catalog).insert(catalog, key, row.into());
+        if let Some(rows) = self.rows.table_mut(catalog) {
+            rows.insert(row.into());
+        }
         Ok(())
     }
 
@@ -144,7 +149,9 @@ impl<'a> CatalogWriter<'a> {
         self.txn.lock_row(&stored, RowLockMode::Update, WaitPolicy::Block { timeout: Duration::ZERO })?;
         self.txn.delete(&stored)?;
         self.touched.note(catalog, row);
-        self.rows.table_mut(catalog).remove(catalog, &key);
+        if let Some(rows) = self.rows.table_mut(catalog) {
+            rows.remove(&key);
+        }
         Ok(())
     }
 
@@ -176,6 +183,35 @@ impl<'a> CatalogWriter<'a> {
     /// Stored rows for which `condition` holds.
     pub fn rows_where(&self, catalog: Oid, condition: impl Fn(&[Datum]) -> bool) -> Vec<CatalogRow> {
         self.rows.table(catalog).filter(|row| condition(row)).cloned().collect()
+    }
+
+    /// Stored rows that have these values in the first columns of one of the catalog's indexes: columns and values, in the
+    /// index's order.
+    pub fn rows_by(&self, catalog: Oid, key: &[(usize, Datum)]) -> Vec<CatalogRow> {
+        self.rows.find(catalog, key).cloned().collect()
+    }
+
+    /// Removes [`CatalogWriter::rows_by`].
+    pub fn delete_by(&mut self, catalog: Oid, key: &[(usize, Datum)]) -> Result<()> {
+        for row in self.rows_by(catalog, key) {
+            self.delete(catalog, &row)?;
+        }
+        Ok(())
+    }
+
+    /// Changes [`CatalogWriter::rows_by`]. The primary key must stay.
+    pub fn update_by(
+        &mut self,
+        catalog: Oid,
+        key: &[(usize, Datum)],
+        change: impl Fn(&mut Vec<Datum>),
+    ) -> Result<()> {
+        for row in self.rows_by(catalog, key) {
+            let mut row = row.to_vec();
+            change(&mut row);
+            self.put(catalog, row)?;
+        }
+        Ok(())
     }
 
     /// The picture with all changes so far. The transaction's next command sees them in the store too once the caller

@@ -22,6 +22,7 @@ use cairn_types::row::PhysicalKind;
 use cairn_types::{Array, Datum, Dimension, Oid, Result, Text, types};
 
 use crate::columns::*;
+use crate::rows::RowTable;
 use crate::tsv::Tsv;
 
 /// One row of a system catalog.
@@ -47,13 +48,23 @@ pub struct SystemTable {
     pub name: Text,
     /// PostgreSQL's columns.
     pub columns: Vec<SystemColumn>,
-    /// Columns (from 0) of the primary key; all columns where PostgreSQL has none.
-    pub key: Vec<usize>,
+    /// By what rows are found. The first is the primary key; all columns where PostgreSQL has none.
+    pub indexes: Vec<SystemIndex>,
     /// Shared by all databases (pg_class.relisshared).
     pub shared: bool,
+    /// Whether PostgreSQL has one.
+    has_primary_key: bool,
     rows: OnceLock<Vec<CatalogRow>>,
-    /// Positions in `rows` by encoded primary key.
-    by_key: OnceLock<HashMap<Vec<u8>, usize>>,
+    by_key: OnceLock<RowTable>,
+}
+
+/// An index of a system catalog.
+pub struct SystemIndex {
+    /// 0 for one that PostgreSQL does not have.
+    pub oid: Oid,
+    /// Columns, from 0.
+    pub columns: Vec<usize>,
+    pub unique: bool,
 }
 
 macro_rules! data_files {
@@ -115,7 +126,7 @@ impl SystemTable {
     /// The key of a row without the storage id. Errors: 0A000 for a value that has no order.
     pub fn row_key(&self, row: &[Datum]) -> Result<Vec<u8>> {
         let mut key = Vec::with_capacity(16);
-        for &column in &self.key {
+        for &column in &self.indexes[0].columns {
             encode_key_column(row.get(column).unwrap_or(&Datum::Null), ColumnOrder::ASC, &mut key)?;
         }
         Ok(key)
@@ -138,14 +149,31 @@ impl SystemTable {
         })
     }
 
-    /// The row that comes with Cairn under an encoded primary key.
-    pub fn builtin_row(&self, key: &[u8]) -> Option<&CatalogRow> {
-        let rows = self.builtin_rows();
-        let by_key = self.by_key.get_or_init(|| {
-            let keys = rows.iter().enumerate().filter_map(|(at, row)| Some((self.row_key(row).ok()?, at)));
-            keys.collect()
-        });
-        by_key.get(key).and_then(|at| rows.get(*at))
+    /// The rows that come with Cairn, by their keys.
+    pub(crate) fn builtin_by_key(&'static self) -> &'static RowTable {
+        self.by_key.get_or_init(|| RowTable::of_rows(self, self.builtin_rows().iter().cloned()))
+    }
+
+    /// The number of an index whose first columns are these, in this order.
+    pub(crate) fn index_on(&self, columns: impl Iterator<Item = usize> + Clone) -> Option<usize> {
+        let begins = |index: &SystemIndex| {
+            let mut own = index.columns.iter();
+            columns.clone().all(|column| own.next() == Some(&column))
+        };
+        self.indexes.iter().position(begins)
+    }
+
+    /// The index by which rows with given values in these columns are best found, and how many of its first columns these are.
+    pub fn best_index(&self, columns: &[usize]) -> Option<(usize, usize)> {
+        let covered =
+            |index: &SystemIndex| index.columns.iter().take_while(|column| columns.contains(column)).count();
+        let counted = self.indexes.iter().enumerate().map(|(number, index)| (number, covered(index)));
+        let whole = |(number, covered): &(usize, usize)| {
+            let index = &self.indexes[*number];
+            index.unique && index.columns.len() == *covered
+        };
+        // The first of those that are alike: the primary key.
+        counted.rev().max_by_key(|found| (whole(found), found.1)).filter(|(_, covered)| *covered > 0)
     }
 
     pub fn column(&self, name: &str) -> Option<usize> {
@@ -204,8 +232,9 @@ fn layouts() -> HashMap<Oid, SystemTable> {
                     oid,
                     name,
                     columns: Vec::new(),
-                    key: Vec::new(),
+                    indexes: Vec::new(),
                     shared,
+                    has_primary_key: false,
                     rows: OnceLock::new(),
                     by_key: OnceLock::new(),
                 },
@@ -230,17 +259,35 @@ fn layouts() -> HashMap<Oid, SystemTable> {
         }
     }
     let indexes = Tsv::new(include_str!("../data/pg_index.tsv"));
-    let (primary, keys) = (position(&indexes, "indisprimary"), position(&indexes, "indkey"));
+    let (primary, unique, keys) =
+        (position(&indexes, "indisprimary"), position(&indexes, "indisunique"), position(&indexes, "indkey"));
     for row in indexes {
-        if let (Some("t"), Some(table)) = (row[primary].as_deref(), tables.get_mut(&(number(&row[1]) as Oid)))
-        {
-            let columns = row[keys].as_deref().unwrap_or("").split(' ');
-            table.key = columns.filter_map(|column| column.parse::<usize>().ok()?.checked_sub(1)).collect();
+        let Some(table) = tables.get_mut(&(number(&row[1]) as Oid)) else { continue };
+        let columns = row[keys].as_deref().unwrap_or("").split(' ');
+        let index = SystemIndex {
+            oid: number(&row[0]) as Oid,
+            columns: columns.filter_map(|column| column.parse::<usize>().ok()?.checked_sub(1)).collect(),
+            unique: row[unique].as_deref() == Some("t"),
+        };
+        if row[primary].as_deref() == Some("t") {
+            table.indexes.insert(0, index);
+            table.has_primary_key = true;
+        } else {
+            table.indexes.push(index);
         }
     }
     for table in tables.values_mut() {
-        if table.key.is_empty() {
-            table.key = (0..table.columns.len()).collect();
+        if !table.has_primary_key {
+            let columns = (0..table.columns.len()).collect();
+            table.indexes.insert(0, SystemIndex { oid: 0, columns, unique: true });
+        }
+        // Who is referenced must find who references it.
+        if table.oid == pg_constraint::TABLE {
+            table.indexes.push(SystemIndex {
+                oid: 0,
+                columns: vec![pg_constraint::CONFRELID],
+                unique: false,
+            });
         }
     }
     tables

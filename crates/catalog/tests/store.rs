@@ -1,5 +1,6 @@
 //! User objects written, read again, read as they were, rolled back.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use cairn_catalog::columns::*;
@@ -46,10 +47,28 @@ fn objects_are_versioned_rows() {
     txn.advance_command();
     let reloaded = Catalog::load(&*txn, &txn.snapshot().unwrap()).unwrap();
     assert!(reloaded.namespace_by_name("s").is_some());
-    txn.commit(Durability::Sync, Some(&|| cache.begin_publish())).unwrap();
-    cache.end_publish();
+    let publication = Cell::new(None);
+    txn.commit(Durability::Sync, Some(&|| publication.set(Some(cache.begin_publish(own.root()))))).unwrap();
+    cache.end_publish(publication.get().unwrap(), Some(own.clone()));
 
     let (_, after) = cache.current(&store, &session).unwrap();
+    assert_eq!(after.version(), own.version(), "nothing was read from the store");
+    assert_eq!(after.root(), own.version(), "the next changes are made on it");
+    // Changes that were made on an older picture lack what came between.
+    cache.end_publish(cache.begin_publish(before.version()), Some(before.clone()));
+    let (_, after) = cache.current(&store, &session).unwrap();
+    assert!(after.version() != own.version() && after.version() != before.version());
+    // Neither is there a picture while another commit is under way.
+    let first = cache.begin_publish(after.version());
+    let second = cache.begin_publish(after.version());
+    cache.end_publish(second, Some(before.clone()));
+    cache.end_publish(first, Some(before.clone()));
+    let (_, after) = cache.current(&store, &session).unwrap();
+    assert_ne!(after.version(), before.version());
+
+    let by_name = 1;
+    let found = |name| after.system_rows_by_key(pg_namespace::TABLE, by_name, &[Datum::text(name)]).len();
+    assert_eq!((found("s"), found("public"), found("pg_catalog"), found("x")), (1, 0, 1, 0));
     assert_eq!(after.namespace_by_name("s").unwrap().oid, 20000);
     assert_eq!(after.system_rows(pg_namespace::TABLE).len(), before.system_rows(pg_namespace::TABLE).len());
     let txn = store.begin(options(&session)).unwrap();

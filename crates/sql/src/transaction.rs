@@ -180,35 +180,34 @@ impl Core {
             }
             return Ok(());
         };
-        let changed_catalog = self.own_catalog().is_some() && !self.read_past.get();
+        let own_catalog = self.own_catalog().filter(|_| !self.read_past.get()).map(|(_, catalog)| catalog);
         let durability = match self.hot(|hot| hot.synchronous_commit) {
             false => Durability::Async,
             // Others are going to be told.
-            true if changed_catalog || posting.is_some() => Durability::Sync,
+            true if own_catalog.is_some() || posting.is_some() => Durability::Sync,
             true => Durability::Promised,
         };
         // What was read must be as durable as the answer claims; a durable commit of our own sees to that by itself.
         if durability == Durability::Async || !transaction.has_writes() {
             self.debt.owe(transaction.settled_at());
         }
-        if changed_catalog {
+        if own_catalog.is_some() {
             self.apply_table_retentions(&transaction)?;
         }
-        let published = Cell::new(false);
+        let published = Cell::new(None);
         let publish = || {
-            if changed_catalog {
-                self.database.catalogs.begin_publish();
-                published.set(true);
+            if let Some(catalog) = &own_catalog {
+                published.set(Some(self.database.catalogs.begin_publish(catalog.root())));
             }
             if let Some(posting) = &posting {
                 posting.take_place();
             }
         };
         let hook: Option<&dyn Fn()> =
-            if changed_catalog || posting.is_some() { Some(&publish) } else { None };
+            if own_catalog.is_some() || posting.is_some() { Some(&publish) } else { None };
         let committed = transaction.commit(durability, hook).sql();
-        if published.get() {
-            self.database.catalogs.end_publish();
+        if let Some(publication) = published.get() {
+            self.database.catalogs.end_publish(publication, own_catalog.filter(|_| committed.is_ok()));
         }
         if let Some(time) = committed?
             && durability == Durability::Promised

@@ -9,5 +9,6 @@ pub mod limit;
 pub mod project_set;
 pub mod simple_scans;
 pub mod sort;
+pub mod system_scan;
 pub mod table_scan;
 pub mod window;

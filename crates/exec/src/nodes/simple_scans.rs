@@ -1,12 +1,11 @@
-//! Sources of rows that are not tables of the store: system catalogs, VALUES, functions, nothing at all.
+//! Sources of rows that are not tables of the store: VALUES, functions, nothing at all.
 
 use std::sync::Arc;
 
 use cairn_functions::{Call, RowStream};
-use cairn_types::{Datum, Env, Error, Oid, Result, Row};
+use cairn_types::{Datum, Env, Error, Result, Row};
 
 use crate::context::{ExecContext, Frame};
-use crate::error::TxnResultExt;
 use crate::explain::{Properties, Value};
 use crate::expr::{Code, Function, eval_all};
 use crate::instrument::count;
@@ -91,113 +90,6 @@ impl Node for ResultState {
         self.checked = false;
         self.child.as_mut().map_or(Ok(()), |child| child.rescan(cx, frame))
     }
-}
-
-/// A system catalog.
-#[derive(Debug)]
-pub struct SystemScan {
-    pub relation: Oid,
-    pub name: String,
-    pub alias: String,
-    pub first: usize,
-    pub wanted: Vec<usize>,
-    /// Equalities with oid columns, tried before a row is copied: column index and value.
-    pub equal: Vec<(usize, Code)>,
-    pub filter: Option<Code>,
-    pub filter_text: String,
-}
-
-struct SystemState {
-    plan: Arc<SystemScan>,
-    number: usize,
-    rows: Option<Arc<Vec<Arc<[Datum]>>>>,
-    at: usize,
-    equal: Vec<Datum>,
-    evaluated: bool,
-}
-
-impl Operator for SystemScan {
-    fn start(self: Arc<Self>, number: usize, _: Vec<Box<dyn Node>>) -> Box<dyn Node> {
-        Box::new(SystemState { plan: self, number, rows: None, at: 0, equal: Vec::new(), evaluated: false })
-    }
-
-    fn explain(&self, properties: &mut Properties) {
-        properties.node_type = "Seq Scan".into();
-        properties.target = if self.alias == self.name {
-            format!(" on {}", self.name)
-        } else {
-            format!(" on {} {}", self.name, self.alias)
-        };
-        properties.line("Relation Name", Value::Hidden(self.name.clone()));
-        properties.line("Alias", Value::Hidden(self.alias.clone()));
-        properties.condition("Filter", &self.filter_text);
-        properties.filtered = !self.filter_text.is_empty();
-    }
-}
-
-impl Node for SystemState {
-    fn next(&mut self, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<bool> {
-        let plan = Arc::clone(&self.plan);
-        let rows = match &self.rows {
-            Some(rows) => Arc::clone(rows),
-            None => {
-                let rows = match cx.runner.system_rows(cx, plan.relation)? {
-                    Some(rows) => rows,
-                    None => match sequence_row(cx, plan.relation)? {
-                        Some(row) => vec![row],
-                        None => cx.catalog.system_rows(plan.relation),
-                    },
-                };
-                let rows = Arc::new(rows);
-                self.rows = Some(Arc::clone(&rows));
-                rows
-            }
-        };
-        if !self.evaluated {
-            self.evaluated = true;
-            self.equal.clear();
-            for (_, code) in &plan.equal {
-                let value = code.eval(cx, frame)?;
-                self.equal.push(value);
-            }
-        }
-        while let Some(row) = rows.get(self.at) {
-            self.at += 1;
-            frame.tick(cx)?;
-            let candidate = plan.equal.iter().zip(&self.equal).all(|((column, _), value)| {
-                !value.is_null()
-                    && row.get(*column).is_some_and(|own| cairn_types::compare::equal(own, value, false))
-            });
-            if !candidate {
-                continue;
-            }
-            for column in &plan.wanted {
-                let value = row.get(*column).cloned().unwrap_or_default();
-                frame.registers[plan.first + *column] = value;
-            }
-            if passes(&plan.filter, self.number, cx, frame)? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    fn rescan(&mut self, _: &ExecContext<'_>, _: &mut Frame) -> Result<()> {
-        self.at = 0;
-        self.evaluated = false;
-        Ok(())
-    }
-}
-
-/// The one row of a sequence (last_value, log_cnt, is_called); `None` for any other relation.
-fn sequence_row(cx: &ExecContext<'_>, relation: Oid) -> Result<Option<Arc<[Datum]>>> {
-    let Some(relation) = cx.catalog.relation(relation) else { return Ok(None) };
-    let Some(info) = &relation.sequence else { return Ok(None) };
-    let state = cx.store.sequence_state(relation.storage).sql()?;
-    let (last_value, is_called) =
-        state.map_or((info.start, false), |state| (state.last_value, state.is_called));
-    // Nothing is logged ahead as PostgreSQL does it.
-    Ok(Some(Arc::from([Datum::Int8(last_value), Datum::Int8(0), Datum::Bool(is_called)])))
 }
 
 #[derive(Debug)]

@@ -1,5 +1,5 @@
 //! Ways to read one entry of FROM: the table in key order, ranges of a key, single rows; subqueries, functions, VALUES,
-//! WITH queries, system catalogs.
+//! WITH queries.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::activity::Counted;
 use crate::node::PlanTree;
 use crate::nodes::append::Project;
 use crate::nodes::cte::{CteScan, WorkTableScan};
-use crate::nodes::simple_scans::{FunctionScan, FunctionSource, Source, SystemScan, ValuesScan};
+use crate::nodes::simple_scans::{FunctionScan, FunctionSource, Source, ValuesScan};
 use crate::nodes::table_scan::TableScan;
 use crate::plan::Usage;
 use crate::table::bounds::{Bounds, ColumnBound};
@@ -503,97 +503,6 @@ impl Planner<'_> {
             Source::Function(Box::new(FunctionSource { function: compiled, args, columns, composite })),
             rows,
         ))
-    }
-
-    /// A system catalog: rows come from the catalog's picture; equalities are tried before rows are copied.
-    fn system_paths(
-        &mut self,
-        range: usize,
-        relation: &Arc<Relation>,
-        own: Vec<Expr>,
-        joins: &[Expr],
-    ) -> Result<Vec<Path>> {
-        let mut paths = Vec::new();
-        let set = RelSet::of(range);
-        let mut variants: Vec<(RelSet, Vec<Expr>)> = vec![(RelSet::EMPTY, Vec::new())];
-        for join in joins {
-            let others = rels(join).minus(set);
-            if let Some((_, list)) = variants.iter_mut().find(|(params, _)| *params == others) {
-                list.push(join.clone());
-            }
-        }
-        variants.truncate(1);
-        for (params, joins) in variants {
-            let mut equal = Vec::new();
-            let mut filter = Vec::new();
-            for condition in own.iter().chain(&joins) {
-                match self.system_equality(condition, range) {
-                    Some((column, value)) => equal.push((column, self.compile(&value)?)),
-                    None => filter.push(condition.clone()),
-                }
-            }
-            let shown: Vec<Expr> = own.iter().chain(&joins).cloned().collect();
-            let filter_text = self.scan_text(&shown, range);
-            let (code, _) = self.compile_conditions(&filter)?;
-            let equalities = equal.len();
-            let rel = self.rel(range).clone();
-            let alias = self.level().aliases[range].clone();
-            let mut tree = self.node(
-                SystemScan {
-                    relation: relation.oid,
-                    name: relation.name.to_string(),
-                    alias,
-                    first: rel.first,
-                    wanted: rel.used.iter().map(|attno| *attno as usize - 1).collect(),
-                    equal,
-                    filter: code,
-                    filter_text,
-                },
-                Vec::new(),
-            );
-            let rows = if relation.estimated_rows > 0.0 { relation.estimated_rows } else { 400.0 };
-            // There are no statistics of system catalogs. Conditions other than equalities (relkind in (...), not
-            // attisdropped) hold for most of their rows, and too low an estimate ends in nested loops over all of them.
-            let selectivity = self.selectivity_of_all(&shown);
-            let selectivity = if equalities == 0 { selectivity.max(0.3) } else { selectivity };
-            tree.rows = clamp_rows(rows * selectivity);
-            tree.total_cost = rows * 0.005;
-            paths.push(Path {
-                rels: set,
-                params,
-                rows: tree.rows,
-                startup_cost: 0.0,
-                total_cost: tree.total_cost,
-                order: Vec::new(),
-                kind: PathKind::Built(Rc::new(tree), Vec::new()),
-            });
-        }
-        Ok(paths)
-    }
-
-    /// `column = value` over oid or integer columns of a system catalog.
-    fn system_equality(&self, condition: &Expr, range: usize) -> Option<(usize, Expr)> {
-        let Expr::Operator(call) = condition else { return None };
-        let function = self.catalog().proc(call.function)?;
-        if !matches!(
-            &*function.source,
-            "oideq" | "int4eq" | "int2eq" | "nameeq" | "texteq" | "chareq" | "booleq"
-        ) {
-            return None;
-        }
-        let [left, right] = call.args.as_slice() else { return None };
-        for (column, value) in [(left, right), (right, left)] {
-            if let Expr::Var(var) = super::estimate::strip(column)
-                && var.levels_up == 0
-                && var.varno == range
-                && var.attno > 0
-                && !rels(value).overlaps(RelSet::of(range))
-                && !self.is_volatile(value)
-            {
-                return Some((var.attno as usize - 1, value.clone()));
-            }
-        }
-        None
     }
 
     /// Conditions that may move into a subquery, over its own columns, and those that must stay outside.

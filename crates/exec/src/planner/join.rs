@@ -579,6 +579,7 @@ impl Planner<'_> {
 fn answered(path: &Path) -> Vec<Expr> {
     match &path.kind {
         PathKind::Table(access) => access.key_conditions.clone(),
+        PathKind::System(access) => access.key_conditions(),
         PathKind::Nested(join) | PathKind::Hash(join) => match join.kind {
             JoinType::Inner => [answered(&join.outer), answered(&join.inner)].concat(),
             // The other side's rows may be missing.
@@ -597,6 +598,7 @@ fn is_cheap_rescan(path: &Path) -> bool {
     match &path.kind {
         PathKind::One => true,
         PathKind::Table(access) => access.point,
+        PathKind::System(access) => access.is_lookup(),
         _ => false,
     }
 }

@@ -22,6 +22,7 @@ pub mod select;
 pub mod selectivity;
 pub mod setop;
 pub mod sublink;
+pub mod system;
 pub mod value_classes;
 pub mod value_dependent;
 pub mod window;

@@ -9,6 +9,7 @@ use super::Planner;
 use super::access::TableAccess;
 use super::conditions::{RelSet, conjuncts};
 use super::prepare::conjunction;
+use super::system::SystemAccess;
 use crate::expr::Code;
 use crate::node::PlanTree;
 use crate::nodes::append::Project;
@@ -41,6 +42,7 @@ pub struct Path {
 #[derive(Clone, Debug)]
 pub enum PathKind {
     Table(Rc<TableAccess>),
+    System(Rc<SystemAccess>),
     /// Planned already; further conditions are put on top.
     Built(Rc<PlanTree>, Vec<Expr>),
     /// No entry at all: one row.
@@ -86,7 +88,11 @@ impl Path {
             PathKind::Table(access) => Rc::make_mut(access).ordered = true,
             PathKind::Nested(join) | PathKind::Hash(join) => Rc::make_mut(join).outer.show_order(),
             PathKind::OneTime(child, _) => Rc::make_mut(child).show_order(),
-            PathKind::Built(..) | PathKind::One | PathKind::Materialize(_) | PathKind::Unique(..) => {}
+            PathKind::System(_)
+            | PathKind::Built(..)
+            | PathKind::One
+            | PathKind::Materialize(_)
+            | PathKind::Unique(..) => {}
         }
     }
 
@@ -216,6 +222,7 @@ impl Planner<'_> {
                 Vec::new(),
             ),
             PathKind::Table(access) => self.build_table_access(access)?,
+            PathKind::System(access) => self.build_system_access(access)?,
             PathKind::Built(tree, conditions) => {
                 let tree = (**tree).clone();
                 if conditions.is_empty() {

@@ -49,14 +49,8 @@ pub fn update_attribute(
     change: impl Fn(&mut Vec<Datum>),
 ) -> Result<()> {
     use pg_attribute as c;
-    writer
-        .update_where(
-            c::TABLE,
-            |row| row.oid(c::ATTRELID) == relation && row.int(c::ATTNUM) == i64::from(number),
-            change,
-        )
-        .sql()?;
-    Ok(())
+    let key = [(c::ATTRELID, Datum::Oid(relation)), (c::ATTNUM, Datum::Int2(number))];
+    writer.update_by(c::TABLE, &key, change).sql()
 }
 
 /// The order in which the actions of one statement are done.
@@ -440,10 +434,10 @@ fn drop_column(cx: &mut DdlContext<'_>, relation: &Arc<Relation>, command: &Alte
 pub fn remove_default(cx: &mut DdlContext<'_>, relation: &Relation, number: i16) -> Result<()> {
     let defaults: Vec<Address> = cx
         .catalog
-        .user_rows(pg_attrdef::TABLE)
-        .filter(|row| {
-            row.oid(pg_attrdef::ADRELID) == relation.oid && row.int(pg_attrdef::ADNUM) == i64::from(number)
-        })
+        .user_rows_by(
+            pg_attrdef::TABLE,
+            &[(pg_attrdef::ADRELID, Datum::Oid(relation.oid)), (pg_attrdef::ADNUM, Datum::Int2(number))],
+        )
         .map(|row| Address::new(pg_attrdef::TABLE, row.oid(pg_attrdef::OID)))
         .collect();
     super::drop::drop_objects(cx, &defaults, true)

@@ -289,10 +289,6 @@ struct Reached {
 
 struct Walk<'c> {
     catalog: &'c cairn_catalog::Catalog,
-    /// By referenced object: dependents with their row's code.
-    dependents: HashMap<(Oid, Oid), Vec<(Address, i32, u8)>>,
-    /// By dependent: what it is a part of.
-    wholes: HashMap<(Oid, Oid), Address>,
     reached: HashMap<Address, Reached>,
     /// Dependents before what they depend on.
     order: Vec<Address>,
@@ -315,15 +311,7 @@ fn drop_with(cx: &mut DdlContext<'_>, targets: &[Address], cascade: Option<bool>
         return Ok(());
     }
     let catalog = cx.catalog.clone();
-    let mut walk = Walk {
-        catalog: &catalog,
-        dependents: HashMap::new(),
-        wholes: HashMap::new(),
-        reached: HashMap::new(),
-        order: Vec::new(),
-        stack: Vec::new(),
-    };
-    walk.read();
+    let mut walk = Walk { catalog: &catalog, reached: HashMap::new(), order: Vec::new(), stack: Vec::new() };
     for target in targets {
         walk.reached.insert(*target, Reached { named: true, silent: true, on: *target });
     }
@@ -383,30 +371,41 @@ fn lock_all(cx: &mut DdlContext<'_>, objects: &[Address]) -> Result<()> {
 }
 
 impl Walk<'_> {
-    fn read(&mut self) {
+    /// What depends on an object or its parts: dependent, part, and the row's code. The newest first, as PostgreSQL drops them;
+    /// the report goes the other way round.
+    fn dependents(&self, on: Address) -> Vec<(Address, i32, u8)> {
         use pg_depend as c;
-        for row in self.catalog.user_rows(c::TABLE) {
-            let object = Address {
-                class: row.oid(c::CLASSID),
-                object: row.oid(c::OBJID),
-                sub: row.int(c::OBJSUBID) as i32,
-            };
-            let on = Address {
-                class: row.oid(c::REFCLASSID),
-                object: row.oid(c::REFOBJID),
-                sub: row.int(c::REFOBJSUBID) as i32,
-            };
-            let code = row.char(c::DEPTYPE);
-            self.dependents.entry((on.class, on.object)).or_default().push((object, on.sub, code));
-            if code == b'i' && object.sub == 0 {
-                self.wholes.insert((object.class, object.object), on);
-            }
-        }
-        for dependents in self.dependents.values_mut() {
-            // The newest first, as PostgreSQL drops them; the report goes the other way round.
-            dependents
-                .sort_by_key(|(address, ..)| (std::cmp::Reverse(address.object), address.class, address.sub));
-        }
+        let key = [(c::REFCLASSID, Datum::Oid(on.class)), (c::REFOBJID, Datum::Oid(on.object))];
+        let rows = self.catalog.user_rows_by(c::TABLE, &key);
+        let mut dependents: Vec<_> = rows
+            .map(|row| {
+                let object = Address {
+                    class: row.oid(c::CLASSID),
+                    object: row.oid(c::OBJID),
+                    sub: row.int(c::OBJSUBID) as i32,
+                };
+                (object, row.int(c::REFOBJSUBID) as i32, row.char(c::DEPTYPE))
+            })
+            .collect();
+        dependents
+            .sort_by_key(|(address, ..)| (std::cmp::Reverse(address.object), address.class, address.sub));
+        dependents
+    }
+
+    /// What an object is a part of.
+    fn whole(&self, part: Address) -> Option<Address> {
+        use pg_depend as c;
+        let key = [
+            (c::CLASSID, Datum::Oid(part.class)),
+            (c::OBJID, Datum::Oid(part.object)),
+            (c::OBJSUBID, Datum::Int4(0)),
+        ];
+        let internal = self.catalog.user_rows_by(c::TABLE, &key).find(|row| row.char(c::DEPTYPE) == b'i')?;
+        Some(Address {
+            class: internal.oid(c::REFCLASSID),
+            object: internal.oid(c::REFOBJID),
+            sub: internal.int(c::REFOBJSUBID) as i32,
+        })
     }
 
     /// 2BP01 for a named object that is part of one that is not dropped.
@@ -414,12 +413,12 @@ impl Walk<'_> {
         if target.sub != 0 {
             return Ok(());
         }
-        let Some(whole) = self.wholes.get(&(target.class, target.object)) else { return Ok(()) };
-        if targets.contains(whole) || targets.contains(&Address { sub: 0, ..*whole }) {
+        let Some(whole) = self.whole(target) else { return Ok(()) };
+        if targets.contains(&whole) || targets.contains(&Address { sub: 0, ..whole }) {
             return Ok(());
         }
         let describe = |address| describe(&cx.catalog, &cx.search_path, address);
-        let whole = describe(*whole);
+        let whole = describe(whole);
         Err(err!(
             DEPENDENT_OBJECTS_STILL_EXIST,
             "cannot drop {} because {whole} requires it",
@@ -434,8 +433,7 @@ impl Walk<'_> {
             return Ok(());
         }
         self.stack.push(address);
-        let dependents = self.dependents.get(&(address.class, address.object)).cloned().unwrap_or_default();
-        for (object, sub, code) in dependents {
+        for (object, sub, code) in self.dependents(address) {
             // Dropping a column concerns what depends on that column.
             if address.sub != 0 && sub != address.sub {
                 continue;
@@ -447,10 +445,10 @@ impl Walk<'_> {
             let silent = code != b'n';
             // A part is dropped by dropping the whole, unless the whole is what we come from.
             let mut object = object;
-            if let Some(whole) = self.wholes.get(&(object.class, object.object)) {
+            if let Some(whole) = self.whole(object) {
                 let from_whole = whole.class == address.class && whole.object == address.object;
                 if code != b'i' && !from_whole && object.sub == 0 {
-                    object = *whole;
+                    object = whole;
                 }
             }
             let entry = self.reached.entry(object).or_insert(Reached { named: false, silent, on: address });
@@ -542,35 +540,29 @@ fn remove(writer: &mut CatalogWriter<'_>, catalog: &cairn_catalog::Catalog, addr
 /// Dependencies and comments of an object that is gone.
 fn forget(writer: &mut CatalogWriter<'_>, address: Address) -> Result<()> {
     use pg_depend as d;
-    let same = |row: &[Datum], class, object, sub| {
-        row.oid(class) == address.class
-            && row.oid(object) == address.object
-            && (address.sub == 0 || row.int(sub) == i64::from(address.sub))
-    };
-    writer
-        .delete_where(d::TABLE, |row| {
-            same(row, d::CLASSID, d::OBJID, d::OBJSUBID)
-                || same(row, d::REFCLASSID, d::REFOBJID, d::REFOBJSUBID)
-        })
-        .sql()?;
     use pg_description as c;
-    writer
-        .delete_where(c::TABLE, |row| {
-            row.oid(c::CLASSOID) == address.class
-                && row.oid(c::OBJOID) == address.object
-                && (address.sub == 0 || row.int(c::OBJSUBID) == i64::from(address.sub))
-        })
-        .sql()?;
+    let (class, object) = (Datum::Oid(address.class), Datum::Oid(address.object));
+    for (catalog, key, sub) in [
+        (d::TABLE, [(d::CLASSID, &class), (d::OBJID, &object)], d::OBJSUBID),
+        (d::TABLE, [(d::REFCLASSID, &class), (d::REFOBJID, &object)], d::REFOBJSUBID),
+        (c::TABLE, [(c::OBJOID, &object), (c::CLASSOID, &class)], c::OBJSUBID),
+    ] {
+        for row in writer.rows_by(catalog, &key.map(|(column, value)| (column, value.clone()))) {
+            if address.sub == 0 || row.int(sub) == i64::from(address.sub) {
+                writer.delete(catalog, &row).sql()?;
+            }
+        }
+    }
     Ok(())
 }
 
+/// The column is the first of an index of the catalog.
 fn delete_by_oid(writer: &mut CatalogWriter<'_>, catalog: Oid, column: usize, oid: Oid) -> Result<()> {
-    writer.delete_where(catalog, |row| row.oid(column) == oid).sql()?;
-    Ok(())
+    writer.delete_by(catalog, &[(column, Datum::Oid(oid))]).sql()
 }
 
 fn remove_relation(writer: &mut CatalogWriter<'_>, oid: Oid) -> Result<()> {
-    let rows = writer.rows_where(pg_class::TABLE, |row| row.oid(pg_class::OID) == oid);
+    let rows = writer.rows_by(pg_class::TABLE, &[(pg_class::OID, Datum::Oid(oid))]);
     for row in &rows {
         let storage = row.oid(pg_class::RELFILENODE);
         if storage != 0 {
@@ -587,7 +579,7 @@ fn remove_relation(writer: &mut CatalogWriter<'_>, oid: Oid) -> Result<()> {
 }
 
 fn remove_constraint(writer: &mut CatalogWriter<'_>, oid: Oid) -> Result<()> {
-    let rows = writer.rows_where(pg_constraint::TABLE, |row| row.oid(pg_constraint::OID) == oid);
+    let rows = writer.rows_by(pg_constraint::TABLE, &[(pg_constraint::OID, Datum::Oid(oid))]);
     for row in &rows {
         let table = row.oid(pg_constraint::CONRELID);
         let check = row.char(pg_constraint::CONTYPE) == b'c' && table != 0;
@@ -602,7 +594,7 @@ fn remove_constraint(writer: &mut CatalogWriter<'_>, oid: Oid) -> Result<()> {
 }
 
 fn remove_default(writer: &mut CatalogWriter<'_>, oid: Oid) -> Result<()> {
-    let rows = writer.rows_where(pg_attrdef::TABLE, |row| row.oid(pg_attrdef::OID) == oid);
+    let rows = writer.rows_by(pg_attrdef::TABLE, &[(pg_attrdef::OID, Datum::Oid(oid))]);
     for row in &rows {
         let (table, number) = (row.oid(pg_attrdef::ADRELID), row.int(pg_attrdef::ADNUM) as i16);
         writer.delete(pg_attrdef::TABLE, row).sql()?;

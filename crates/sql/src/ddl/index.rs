@@ -544,13 +544,8 @@ pub fn update_class(
     oid: Oid,
     change: impl Fn(&mut Vec<Datum>),
 ) -> Result<()> {
-    use cairn_catalog::RowExt;
-    cairn_exec::TxnResultExt::sql(writer.update_where(
-        pg_class::TABLE,
-        |row| row.oid(pg_class::OID) == oid,
-        change,
-    ))?;
-    Ok(())
+    let key = [(pg_class::OID, Datum::Oid(oid))];
+    cairn_exec::TxnResultExt::sql(writer.update_by(pg_class::TABLE, &key, change))
 }
 
 pub fn persistence_code(relation: &Relation) -> u8 {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cairn_catalog::acl::{self, ObjectKind};
 use cairn_catalog::columns::{pg_class, pg_constraint, pg_namespace};
 use cairn_catalog::system_table::blank_row;
-use cairn_catalog::{Catalog, Relation, RelationKind, RowExt};
+use cairn_catalog::{Catalog, Relation, RelationKind};
 use cairn_txn::TableLockMode;
 use cairn_types::oid::namespaces;
 use cairn_types::{Datum, Error, Oid, Result, err};
@@ -271,9 +271,9 @@ pub fn object_name(first: &str, second: Option<&str>, label: &str) -> String {
 }
 
 fn is_constraint_name(catalog: &Catalog, namespace: Oid, name: &str) -> bool {
-    catalog.user_rows(pg_constraint::TABLE).any(|row| {
-        row.oid(pg_constraint::CONNAMESPACE) == namespace && row.str(pg_constraint::CONNAME) == name
-    })
+    let name = (pg_constraint::CONNAME, Datum::text(name));
+    let key = [name, (pg_constraint::CONNAMESPACE, Datum::Oid(namespace))];
+    catalog.user_rows_by(pg_constraint::TABLE, &key).next().is_some()
 }
 
 /// A name for a new relation that is free in the schema; numbers are added until it is. `constraint`: the name

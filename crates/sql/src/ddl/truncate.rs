@@ -6,7 +6,7 @@ use cairn_catalog::acl::{self, ObjectKind};
 use cairn_catalog::columns::{pg_class, pg_depend};
 use cairn_catalog::{Relation, RelationKind, RowExt};
 use cairn_txn::TableLockMode;
-use cairn_types::{Oid, Result, err};
+use cairn_types::{Datum, Oid, Result, err};
 use pg_query::protobuf::{self, DropBehavior, node::Node as NodeEnum};
 
 use super::context::DdlContext;
@@ -78,10 +78,10 @@ pub fn truncate_tables(
 
 /// Sequences that belong to columns of a table.
 pub fn owned_sequences(cx: &DdlContext<'_>, table: Oid) -> Vec<Arc<Relation>> {
-    let owned = cx.catalog.user_rows(pg_depend::TABLE).filter(|row| {
+    let key =
+        [(pg_depend::REFCLASSID, Datum::Oid(pg_class::TABLE)), (pg_depend::REFOBJID, Datum::Oid(table))];
+    let owned = cx.catalog.user_rows_by(pg_depend::TABLE, &key).filter(|row| {
         row.oid(pg_depend::CLASSID) == pg_class::TABLE
-            && row.oid(pg_depend::REFCLASSID) == pg_class::TABLE
-            && row.oid(pg_depend::REFOBJID) == table
             && row.int(pg_depend::REFOBJSUBID) > 0
             && matches!(row.char(pg_depend::DEPTYPE), b'a' | b'i')
     });

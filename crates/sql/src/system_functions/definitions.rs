@@ -443,11 +443,13 @@ impl System<'_> {
             .ok_or_else(|| {
                 err!(UNDEFINED_COLUMN, "column \"{column}\" of relation \"{}\" does not exist", relation.name)
             })?;
-        let owned = self.catalog.user_rows(pg_depend::TABLE).find_map(|row| {
-            let fits = row.oid(pg_depend::REFCLASSID) == pg_class::TABLE
-                && row.oid(pg_depend::REFOBJID) == oid
-                && row.int(pg_depend::REFOBJSUBID) == i64::from(column.attnum)
-                && row.oid(pg_depend::CLASSID) == pg_class::TABLE
+        let key = [
+            (pg_depend::REFCLASSID, Datum::Oid(pg_class::TABLE)),
+            (pg_depend::REFOBJID, Datum::Oid(oid)),
+            (pg_depend::REFOBJSUBID, Datum::Int4(i32::from(column.attnum))),
+        ];
+        let owned = self.catalog.user_rows_by(pg_depend::TABLE, &key).find_map(|row| {
+            let fits = row.oid(pg_depend::CLASSID) == pg_class::TABLE
                 && matches!(row.char(pg_depend::DEPTYPE), b'a' | b'i');
             let dependent = self.catalog.relation(row.oid(pg_depend::OBJID)).filter(|_| fits)?;
             (dependent.kind == RelationKind::Sequence).then_some(dependent)
