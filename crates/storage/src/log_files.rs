@@ -78,7 +78,7 @@ fn logs(directory: &Path) -> io::Result<Vec<PathBuf>> {
 /// Bytes of a log up to the first page that was never written: its size without the room ahead.
 pub fn written_bytes(path: &Path) -> io::Result<u64> {
     let file = File::open(path)?;
-    Ok(seek(&file, SeekFrom::Hole(0)).or_else(|_| file.metadata().map(|metadata| metadata.len()))?)
+    seek(&file, SeekFrom::Hole(0)).or_else(|_| file.metadata().map(|metadata| metadata.len()))
 }
 
 /// Ends every log of the directory at its first hole. Safe beside a server that has the directory open: there, what comes
