@@ -264,6 +264,30 @@ fn a_table_larger_than_its_sample() {
     assert_eq!(distinct, 100.0);
 }
 
+/// What is run, not only what EXPLAIN shows, goes by the values: scans of the table and of its index are counted.
+#[test]
+fn executions_go_by_the_values() {
+    let (_server, mut client) = start();
+    client.batch_execute(TABLES).unwrap();
+    let scans = |client: &mut Client| -> (i64, i64) {
+        let query = "select t.seq_scan, i.idx_scan from pg_stat_user_tables t
+                     join pg_stat_user_indexes i using (relid) where i.indexrelname = 'orders_state'";
+        let row = client.query_one(query, &[]).unwrap();
+        (row.get(0), row.get(1))
+    };
+    let statement = client.prepare("select count(*) from orders where state = $1").unwrap();
+    for round in 0..3 {
+        for (state, by_index) in [("new", true), ("done", false), ("open", true), ("none", true)] {
+            let before = scans(&mut client);
+            client.query_one(&statement, &[&state]).unwrap();
+            simple(&mut client, &format!("select count(*) from orders where state = '{state}'"));
+            let after = scans(&mut client);
+            let expected = if by_index { (0, 2) } else { (2, 0) };
+            assert_eq!((after.0 - before.0, after.1 - before.1), expected, "{state}, round {round}");
+        }
+    }
+}
+
 /// The thread that analyzes tables by itself looks every second.
 #[test]
 fn changed_tables_are_analyzed_by_themselves() {

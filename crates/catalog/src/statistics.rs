@@ -131,8 +131,8 @@ fn unpacked(value: &Datum) -> Datum {
 /// The row as SQL sees it.
 pub(crate) fn shown(row: &CatalogRow) -> CatalogRow {
     let mut row = row.to_vec();
-    for column in c::STANUMBERS1..c::COLUMN_COUNT {
-        row[column] = unpacked(&row[column]);
+    for value in row.iter_mut().skip(c::STANUMBERS1) {
+        *value = unpacked(value);
     }
     row.into()
 }

@@ -95,7 +95,8 @@ pub fn analyze_table(core: &Core, table: &Arc<Relation>, columns: &[i16], option
         transaction: &*transaction,
         snapshot: transaction.snapshot().sql()?,
         storage: table.storage,
-        env: core,
+        random: &|| core.random(),
+        check_interrupts: &|| core.check_interrupts(),
     };
     let sample = draw(&source, (target * ROWS_PER_TARGET).max(ROWS_MIN));
     transaction.release_snapshot(&source.snapshot);

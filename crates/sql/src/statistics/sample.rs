@@ -11,7 +11,7 @@
 
 use cairn_exec::TxnResultExt;
 use cairn_txn::{Direction, KeyRange, Snapshot, StorageId, Store, Transaction};
-use cairn_types::{Env, Result};
+use cairn_types::Result;
 
 /// A table with no more rows than so many times the sample is read as a whole.
 const WHOLE_FACTOR: usize = 10;
@@ -39,8 +39,10 @@ pub struct Source<'a> {
     pub transaction: &'a dyn Transaction,
     pub snapshot: Snapshot,
     pub storage: StorageId,
-    /// Random numbers, and interrupts.
-    pub env: &'a dyn Env,
+    /// Numbers from 0 to below 1.
+    pub random: &'a dyn Fn() -> f64,
+    /// Asked now and then; an error ends the work.
+    pub check_interrupts: &'a dyn Fn() -> Result<()>,
 }
 
 /// Draws about so many rows: exactly so many where the table has them and is read as a whole.
@@ -103,13 +105,12 @@ impl<'a> Reservoir<'a> {
 fn whole(source: &Source<'_>, wanted: usize) -> Result<Sample> {
     let range = cairn_exec::table::storage_range(source.storage);
     let mut cursor = source.transaction.scan(&source.snapshot, range, Direction::Forward).sql()?;
-    let random = || source.env.random();
-    let mut reservoir = Reservoir::new(&random, wanted.max(1));
+    let mut reservoir = Reservoir::new(source.random, wanted.max(1));
     let mut rows: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
     let mut number = 0u64;
     while let Some((key, row)) = cursor.next().sql()? {
         if number & 0xFF == 0 {
-            source.env.check_interrupts()?;
+            (source.check_interrupts)()?;
         }
         if let Some(place) = reservoir.place(number) {
             let drawn = (key.to_vec(), row.to_vec());
@@ -127,20 +128,20 @@ fn whole(source: &Source<'_>, wanted: usize) -> Result<Sample> {
 fn stretches(source: &Source<'_>, wanted: usize, total_rows: f64) -> Result<Sample> {
     let count = wanted.div_ceil(STRETCH_ROWS).clamp(1, STRETCHES_MAX);
     let length = wanted.div_ceil(count);
-    let mut places: Vec<f64> = (0..count).map(|_| source.env.random()).collect();
+    let mut places: Vec<f64> = (0..count).map(|_| (source.random)()).collect();
     places.sort_by(f64::total_cmp);
     let keys = source.store.keys_at(source.storage, &places).sql()?;
     let end = cairn_exec::table::storage_range(source.storage).high;
     let mut rows: Vec<(Vec<u8>, Vec<u8>)> = Vec::with_capacity(wanted);
     let mut cursor = None;
-    for low in keys {
-        source.env.check_interrupts()?;
-        // Places that lie close together share rows; each is drawn once.
-        let low = match rows.last() {
-            Some((last, _)) if *last >= low => [&last[..], &[0]].concat(),
-            _ => low,
-        };
-        let range = KeyRange { low, high: end.clone() };
+    for (at, low) in keys.iter().enumerate() {
+        (source.check_interrupts)()?;
+        // Up to the next place: no row is drawn twice, and where only dead rows are none is drawn in their stead.
+        let high = keys.get(at + 1).unwrap_or(&end);
+        if low >= high {
+            continue;
+        }
+        let range = KeyRange { low: low.clone(), high: high.clone() };
         let cursor = match &mut cursor {
             Some(cursor) => {
                 let cursor: &mut Box<dyn cairn_txn::Cursor> = cursor;
@@ -163,15 +164,22 @@ fn stretches(source: &Source<'_>, wanted: usize, total_rows: f64) -> Result<Samp
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cairn_txn::{
+        BeginOptions, Clock, Cluster, Durability, EngineOptions, Interrupt, Isolation, Origin, Resources,
+        SessionHandle,
+    };
     use std::cell::Cell;
+    use std::sync::Arc;
+
+    fn random(state: &Cell<u64>) -> f64 {
+        state.set(state.get().wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
+        (state.get() >> 11) as f64 / (1u64 << 53) as f64
+    }
 
     #[test]
     fn every_row_has_the_same_chance() {
         let state = Cell::new(7u64);
-        let random = || {
-            state.set(state.get().wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
-            (state.get() >> 11) as f64 / (1u64 << 53) as f64
-        };
+        let random = || random(&state);
         let (rows, size, rounds) = (200u64, 20, 2000);
         let mut drawn = vec![0u32; rows as usize];
         for _ in 0..rounds {
@@ -186,5 +194,65 @@ mod tests {
         }
         // Each is drawn 200 times on average; five standard deviations are 67.
         assert!(drawn.iter().all(|times| (133..=267).contains(times)), "{drawn:?}");
+    }
+
+    /// Stretches lie all over what is alive, and rows that are dead have none in their place.
+    #[test]
+    fn stretches_are_spread() {
+        const ROWS: u64 = 40_000;
+        let directory = tempfile::tempdir().unwrap();
+        let options =
+            EngineOptions { memtable_bytes: 256 << 10, file_bytes: 256 << 10, ..EngineOptions::default() };
+        let cluster =
+            Cluster::open_with(directory.path(), options, Resources::for_this_machine(), Clock::system())
+                .unwrap();
+        cluster.create_database_with_oid("postgres", 5, 10, Origin::Empty).unwrap();
+        let store = cluster.database("postgres").unwrap();
+        let session = Arc::new(SessionHandle { pid: 1, interrupt: Arc::new(Interrupt::new()) });
+        let begin = || {
+            let isolation = Isolation::ReadCommitted;
+            let session = Arc::clone(&session);
+            Store::begin(&store, BeginOptions { session, isolation, read_only: false, read_time: None })
+                .unwrap()
+        };
+        let transaction = begin();
+        let storage = transaction.create_storage().unwrap();
+        let key = |number: u64| [&storage.to_be_bytes()[..], &number.to_be_bytes()].concat();
+        for number in 0..ROWS {
+            transaction.put(&key(number), &[number as u8; 100]).unwrap();
+        }
+        transaction.commit(Durability::Async, None).unwrap();
+        let transaction = begin();
+        for number in 0..ROWS / 2 {
+            transaction.delete(&key(number)).unwrap();
+        }
+        transaction.commit(Durability::Async, None).unwrap();
+        Store::vacuum(&store, &[storage], true, &|| false).unwrap();
+
+        let transaction = begin();
+        let state = Cell::new(3u64);
+        let source = Source {
+            store: &store,
+            transaction: &*transaction,
+            snapshot: transaction.snapshot().unwrap(),
+            storage,
+            random: &|| random(&state),
+            check_interrupts: &|| Ok(()),
+        };
+        let sample = stretches(&source, 4000, ROWS as f64 / 2.0).unwrap();
+        assert!(!sample.whole && sample.total_rows == ROWS as f64 / 2.0);
+        assert!(sample.rows.is_sorted_by(|(a, _), (b, _)| a < b));
+        let count = sample.rows.len();
+        assert!((1000..=4000).contains(&count), "{count} rows");
+        let mut quarters = [0usize; 4];
+        for (key, _) in &sample.rows {
+            let number = key.last_chunk::<8>().map(|bytes| u64::from_be_bytes(*bytes)).unwrap();
+            assert!(number >= ROWS / 2);
+            quarters[((number - ROWS / 2) * 8 / ROWS) as usize] += 1;
+        }
+        assert!(quarters.iter().all(|rows| *rows > count / 8), "{quarters:?}");
+        // A table of this size is read as a whole, of which every row has its chance.
+        let sample = draw(&source, 1000).unwrap();
+        assert!(sample.whole && sample.rows.len() == 1000 && sample.total_rows == ROWS as f64 / 2.0);
     }
 }

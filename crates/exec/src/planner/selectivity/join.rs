@@ -17,7 +17,7 @@ struct Matches {
     right: f64,
 }
 
-fn sorted<'s>(statistics: &'s ColumnStatistics, blank_padded: bool) -> Vec<(&'s cairn_types::Datum, f64)> {
+fn sorted(statistics: &ColumnStatistics, blank_padded: bool) -> Vec<(&cairn_types::Datum, f64)> {
     let values = statistics.common_values.iter();
     let mut sorted: Vec<_> = values.zip(statistics.common_frequencies.iter().copied()).collect();
     sorted.sort_by(|(a, _), (b, _)| cairn_types::compare::compare(a, b, blank_padded));
