@@ -41,6 +41,11 @@ pub fn alter_column_type(
     cx.change(|writer| {
         // Values of another type say nothing of the new one's.
         crate::statistics::forget(writer, relation.oid, number)?;
+        let is_expression =
+            |key: &cairn_catalog::IndexKey| matches!(key.key, cairn_catalog::IndexKeyColumn::Expression(_));
+        for index in relation.indexes.iter().filter(|index| index.keys.iter().any(is_expression)) {
+            crate::statistics::forget(writer, index.oid, 0)?;
+        }
         update_attribute(writer, relation.oid, number, |row| {
             rows::set_attribute_type(&catalog, row, target);
             row[pg_attribute::ATTNDIMS] =
