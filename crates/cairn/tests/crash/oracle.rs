@@ -97,8 +97,13 @@ impl Oracle {
         }
     }
 
-    /// A new journal begins: all that is acknowledged is so from its start.
+    /// A new journal begins: all that is acknowledged is so from its start. What was dropped cannot come back any more; before
+    /// that it can, if the power was lost before the drop.
     pub fn begin_journal(&mut self) {
+        self.objects.retain(|name, object| {
+            let steps = if is_database(name) { DATABASE_STEPS.len() } else { TABLE_STEPS.len() };
+            object.acknowledged.len() < steps
+        });
         let positions = (self.transferred.values_mut())
             .chain(self.dequeued.values_mut())
             .chain(self.large.iter_mut().map(|(_, at)| at))
@@ -264,9 +269,7 @@ impl Oracle {
         if let Some(name) = names.iter().find(|name| !self.objects.contains_key(*name)) {
             return Err(format!("{name} exists, and was dropped or never created"));
         }
-        let mut ended = Vec::new();
         for (name, object) in &mut self.objects {
-            let steps = if is_database(name) { DATABASE_STEPS.len() } else { TABLE_STEPS.len() };
             let state = match (names.contains(name), is_database(name)) {
                 (false, _) => None,
                 (true, true) => {
@@ -305,12 +308,6 @@ impl Oracle {
             };
             object.attempted = step;
             object.acknowledged.resize(step, position());
-            if step == 0 || step == steps {
-                ended.push(name.clone());
-            }
-        }
-        for name in ended {
-            self.objects.remove(&name);
         }
         Ok(())
     }

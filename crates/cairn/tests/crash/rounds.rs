@@ -200,6 +200,7 @@ impl Trial {
     }
 
     fn kill(&mut self) -> Result<(), String> {
+        self.oracle.lock().unwrap().begin_journal();
         let server = self.serve(None, None).map_err(|error| error.to_string())?;
         self.verify(&server, None)?;
         self.oracle.lock().unwrap().reset(&server);
