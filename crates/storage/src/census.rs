@@ -30,15 +30,22 @@ pub struct Space {
     pub file_bytes: u64,
 }
 
-/// A key space with no more versions than this is counted: some 10 ms.
-const COUNTED_MAX: u64 = 50_000;
-/// To find what is in memory beside files, so many versions are looked at.
-const SPACE_COUNTED_MAX: u64 = 4096;
+/// Where a count ends: rows may be large, then it is the bytes that take time.
+#[derive(Clone, Copy)]
+struct Limit {
+    versions: u64,
+    bytes: u64,
+}
+
+/// A key space with no more than this is counted: some 10 ms.
+const COUNTED_MAX: Limit = Limit { versions: 50_000, bytes: 16 << 20 };
+/// To find what is in memory beside files, so much is looked at.
+const SPACE_COUNTED_MAX: Limit = Limit { versions: 4096, bytes: 1 << 20 };
 /// The same for one that is in memory only, about which RocksDB knows nothing.
-const COUNTED_IN_MEMORY_MAX: u64 = 2_000_000;
+const COUNTED_IN_MEMORY_MAX: Limit = Limit { versions: 2_000_000, bytes: u64::MAX };
 /// Otherwise so many stretches of so many versions, with as many bytes of files between each two.
 const SAMPLES: u64 = 12;
-const SAMPLE_VERSIONS: u64 = 4_000;
+const SAMPLE: Limit = Limit { versions: 4_000, bytes: 1 << 20 };
 
 impl Engine {
     /// Counts or estimates the versions of a key space.
@@ -85,7 +92,7 @@ impl Engine {
         for sample in 0..SAMPLES {
             iterator.seek(self.key_behind(&first, &last, in_files * sample / SAMPLES));
             let mut stretch = Census::default();
-            let counted = count(&mut iterator, &high, SAMPLE_VERSIONS, &mut stretch)?;
+            let counted = count(&mut iterator, &high, SAMPLE, &mut stretch)?;
             if stretch.versions > 0 {
                 let per_byte = 1.0 / counted.bytes.max(1) as f64;
                 weights += stretch.versions as f64 * per_byte;
@@ -167,10 +174,13 @@ impl Engine {
         iterator.seek(&low);
         let mut bytes = 0;
         let mut complete = false;
-        for _ in 0..counted_max {
+        for _ in 0..counted_max.versions {
             match iterator.item() {
                 Some((stored, value)) if stored < &high[..] => {
                     bytes += (stored.len() + value.len()) as u64;
+                    if bytes >= counted_max.bytes {
+                        break;
+                    }
                     iterator.next();
                 }
                 _ => {
@@ -220,11 +230,11 @@ struct Counted {
     complete: bool,
 }
 
-/// Counts up to `max` versions below `high`.
-fn count(iterator: &mut DBRawIterator<'_>, high: &[u8], max: u64, census: &mut Census) -> Result<Counted> {
+/// Counts versions below `high`.
+fn count(iterator: &mut DBRawIterator<'_>, high: &[u8], max: Limit, census: &mut Census) -> Result<Counted> {
     let mut row = Vec::new();
     let mut counted = Counted::default();
-    for _ in 0..max {
+    while census.versions < max.versions && counted.bytes < max.bytes {
         let Some((stored, payload)) = iterator.item().filter(|(stored, _)| *stored < high) else {
             iterator.status()?;
             counted.complete = true;
@@ -293,5 +303,17 @@ mod tests {
         assert!(near(found.tombstones, exact.tombstones) && near(found.live, exact.live), "{found:?}");
         assert_eq!(engine.census(3).unwrap(), Census { versions: 10, live: 10, ..Census::default() });
         assert_eq!(engine.census(4).unwrap(), Census::default());
+        // Of large rows as many bytes are looked at as of small ones.
+        let large = vec![7; 100_000];
+        for time in 1..=5 {
+            write(5, time, 0..200, Some(&large));
+        }
+        engine.flush().unwrap();
+        let found = engine.census(5).unwrap();
+        // A stretch ends in the middle of a row that counts as live.
+        assert!(found.estimated && near(found.versions, 1000), "{found:?}");
+        assert!((180..=300).contains(&found.live), "{found:?}");
+        let space = engine.space(5).unwrap();
+        assert!(space.file_bytes > 0, "{space:?}");
     }
 }
