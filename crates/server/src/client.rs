@@ -45,6 +45,13 @@ impl WireClient {
         self.debt = debt;
     }
 
+    /// Nothing is going to be said for a while.
+    pub fn rest(&mut self) {
+        self.stream.rest();
+        self.output.rest();
+        self.scratch = String::new();
+    }
+
     /// Sends what is in the buffer.
     pub fn send(&mut self) -> io::Result<()> {
         if !self.output.is_empty() {

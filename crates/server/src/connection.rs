@@ -3,15 +3,19 @@
 //! A thread of its own runs it. Answers are gathered and sent when the client waits for them: at ReadyForQuery and
 //! Flush, or in between when a result is large. After an error in the extended protocol everything up to the next Sync is skipped. Whatever
 //! goes wrong in here, a panic included, ends this connection at most.
+//!
+//! A connection whose client says nothing for a while *rests*: it gives back buffers, and the stack that statements have used ([`rest`]).
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 use cairn_sql::{Bind, Client, Format, Frontend, TransactionStatus, Wake};
 use cairn_types::{Error, Result, Severity, err};
 
 use crate::Shared;
 use crate::client::{WireClient, connection_lost};
+use crate::rest;
 use crate::startup::{Started, start};
 use crate::stream::{Bell, Incoming, Stream};
 use crate::wire::{Reader, frontend};
@@ -19,8 +23,15 @@ use crate::wire::{Reader, frontend};
 /// Serves a connection until it ends.
 pub fn serve(stream: Stream, shared: &Arc<Shared>, bell: Arc<Bell>, wake: Box<dyn Fn(Wake) + Send + Sync>) {
     let Some(Started { client, session }) = start(stream, shared, wake) else { return };
-    let mut connection =
-        Connection { client, session, bell, skipping: false, at_rest: true, body: Vec::new() };
+    let mut connection = Connection {
+        client,
+        session,
+        bell,
+        skipping: false,
+        at_rest: true,
+        resting: false,
+        body: Vec::new(),
+    };
     let ended = catch_unwind(AssertUnwindSafe(|| connection.run()));
     let farewell = match ended {
         Ok(Ok(())) => None,
@@ -52,9 +63,14 @@ struct Connection {
     skipping: bool,
     /// Everything that the client has said is answered.
     at_rest: bool,
+    /// Memory was given back since the client said something.
+    resting: bool,
     /// The message at hand, copied out of the stream: the stream goes on during COPY.
     body: Vec<u8>,
 }
+
+/// Clients that think for longer than this have memory of theirs taken.
+const REST_AFTER: Duration = Duration::from_secs(2);
 
 /// What the loop does after a message.
 enum Next {
@@ -67,11 +83,25 @@ impl Connection {
     fn run(&mut self) -> Result<()> {
         loop {
             let timeout = self.session.idle_timeout();
-            self.client.stream.set_timeout(timeout).map_err(|error| connection_lost(&error))?;
+            let until_rest = timeout.map_or(REST_AFTER, |timeout| timeout.min(REST_AFTER));
+            let patience = match timeout {
+                _ if !self.resting => Some(until_rest),
+                Some(timeout) => Some(timeout.saturating_sub(REST_AFTER).max(Duration::from_millis(1))),
+                None => None,
+            };
+            self.client.stream.set_timeout(patience).map_err(|error| connection_lost(&error))?;
             if let Some(error) = self.session.terminated() {
                 return Err(error);
             }
             let incoming = self.next().map_err(|error| connection_lost(&error))?;
+            if let Incoming::TimedOut = incoming
+                && !self.resting
+                && timeout.is_none_or(|timeout| timeout > REST_AFTER)
+            {
+                self.rest();
+                continue;
+            }
+            self.resting = false;
             match incoming {
                 Incoming::Message(kind) => {
                     self.at_rest = false;
@@ -103,6 +133,13 @@ impl Connection {
                 }
             }
         }
+    }
+
+    fn rest(&mut self) {
+        self.resting = true;
+        self.body = Vec::new();
+        self.client.rest();
+        rest::release_stack();
     }
 
     /// The client's next message; for a session that listens, or a bell that rang.

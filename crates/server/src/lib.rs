@@ -12,6 +12,7 @@
 mod answer;
 mod client;
 mod connection;
+mod rest;
 mod scram;
 mod startup;
 mod stream;

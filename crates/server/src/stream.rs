@@ -14,8 +14,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-/// What an idle connection keeps.
+/// What a connection keeps between messages.
 const IDLE_BUFFER_BYTES: usize = 8 * 1024;
+/// What one keeps that rests.
+const RESTING_BUFFER_BYTES: usize = 512;
 
 /// A socket that its thread shares with whoever may have to wake it.
 pub struct Socket(pub Arc<TcpStream>);
@@ -133,6 +135,8 @@ pub struct Stream {
     end: usize,
     body: std::ops::Range<usize>,
     timeout: Option<Duration>,
+    /// The buffer is small until something comes.
+    resting: bool,
 }
 
 impl Stream {
@@ -144,6 +148,7 @@ impl Stream {
             end: 0,
             body: 0..0,
             timeout: None,
+            resting: false,
         }
     }
 
@@ -193,7 +198,17 @@ impl Stream {
         while tls.conn.is_handshaking() {
             tls.conn.complete_io(&mut tls.sock)?;
         }
-        Ok(Stream { transport: Transport::Tls(Box::new(tls)), buffer, start: 0, end: 0, body: 0..0, timeout })
+        let transport = Transport::Tls(Box::new(tls));
+        Ok(Stream { transport, buffer, start: 0, end: 0, body: 0..0, timeout, resting: false })
+    }
+
+    /// The client is not expected to say anything soon: keeps little memory until it does.
+    pub fn rest(&mut self) {
+        if self.start == self.end {
+            (self.start, self.end, self.body) = (0, 0, 0..0);
+            self.buffer = vec![0; RESTING_BUFFER_BYTES];
+            self.resting = true;
+        }
     }
 
     pub fn set_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()> {
@@ -257,6 +272,8 @@ impl Stream {
             (self.start, self.end) = (0, 0);
             if self.buffer.len() > 32 * IDLE_BUFFER_BYTES {
                 self.buffer = vec![0; IDLE_BUFFER_BYTES];
+            } else if !self.resting && self.buffer.len() < IDLE_BUFFER_BYTES {
+                self.buffer.resize(IDLE_BUFFER_BYTES, 0);
             }
         }
         match self.fill(header_bytes) {
@@ -293,6 +310,7 @@ impl Stream {
         }
         self.body = self.start..self.start + body_bytes;
         self.start = self.body.end;
+        self.resting = false;
         Ok(Incoming::Message(kind))
     }
 
@@ -304,7 +322,7 @@ impl Stream {
                 (self.start, self.end) = (0, self.end - self.start);
             }
             if self.end == self.buffer.len() {
-                self.buffer.resize(self.end * 2, 0);
+                self.buffer.resize((self.end * 2).max(IDLE_BUFFER_BYTES), 0);
             }
             match self.transport.read(&mut self.buffer[self.end..]) {
                 Ok(0) => return Ok(false),

@@ -168,6 +168,13 @@ impl Output {
         self.bytes.shrink_to(256 * 1024);
     }
 
+    /// Gives the memory back as well.
+    pub fn rest(&mut self) {
+        if self.bytes.is_empty() {
+            self.bytes = Vec::new();
+        }
+    }
+
     /// Takes back what was written since the buffer had this length.
     pub fn truncate(&mut self, length: usize) {
         self.bytes.truncate(length);

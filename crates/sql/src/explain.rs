@@ -41,10 +41,8 @@ pub fn run(invocation: &Invocation<'_>, explain: &Explain) -> Result<Outcome> {
         Statement::Utility(node) => match &**node {
             NodeEnum::ExecuteStmt(statement) => {
                 let (prepared, params) = crate::utility::executed(invocation, statement)?;
-                let raw = prepared
-                    .raw
-                    .clone()
-                    .ok_or_else(|| err!(SYNTAX_ERROR, "the prepared statement is empty"))?;
+                let raw =
+                    prepared.raw()?.ok_or_else(|| err!(SYNTAX_ERROR, "the prepared statement is empty"))?;
                 let types: Vec<_> =
                     prepared.parameter_types.iter().map(|ty| core.type_ref(*ty, -1)).collect();
                 let statement = core.with_analyzer(cairn_analyze::Parameters::Fixed(&types), |context| {

@@ -301,9 +301,9 @@ impl Core {
                         }
                     }
                 }
-                Kind::Utility(statement) => {
+                Kind::Utility(statement, raw) => {
                     let core = self.rc();
-                    let mut invocation = Invocation::new(&core, &compiled.raw, true);
+                    let mut invocation = Invocation::new(&core, raw, true);
                     invocation.top_level = false;
                     invocation.params = Arc::clone(&params);
                     utility::run(&mut invocation, statement)?;

@@ -38,12 +38,21 @@ use crate::transaction::Phase;
 use crate::utility::{self, Invocation, Outcome};
 
 /// A prepared statement, of either protocol. Those of one text share what was compiled.
+/// What a prepared statement is compiled from.
+#[derive(Clone)]
+enum Kept {
+    /// An empty query.
+    Nothing,
+    Tree(Arc<RawStatement>),
+    /// Its text, which is one query.
+    Text,
+}
+
 #[derive(Clone)]
 pub struct PreparedStatement {
     pub name: String,
     pub text: Arc<str>,
-    /// `None`: an empty query.
-    pub raw: Option<Arc<RawStatement>>,
+    kept: Kept,
     pub parameter_types: Arc<[Oid]>,
     compiled: Rc<RefCell<Option<Rc<Compiled>>>>,
     /// Made by PREPARE.
@@ -67,10 +76,17 @@ impl PreparedStatement {
             Some(raw) => Some(Rc::new(Compiled::new(core, raw, Parameters::Infer(&types))?)),
             None => None,
         };
+        let is_query = compiled.as_ref().is_some_and(|compiled| compiled.plan().is_some());
+        let kept = match raw {
+            None => Kept::Nothing,
+            // The text of PREPARE is more than the statement.
+            Some(_) if is_query && !from_sql => Kept::Text,
+            Some(raw) => Kept::Tree(raw),
+        };
         Ok(PreparedStatement {
             name: name.to_owned(),
             text,
-            raw,
+            kept,
             parameter_types: types.into_inner().into(),
             compiled: Rc::new(RefCell::new(compiled)),
             from_sql,
@@ -78,17 +94,34 @@ impl PreparedStatement {
         })
     }
 
+    /// `None`: an empty query.
+    pub fn raw(&self) -> Result<Option<Arc<RawStatement>>> {
+        Ok(match &self.kept {
+            Kept::Nothing => None,
+            Kept::Tree(raw) => Some(Arc::clone(raw)),
+            Kept::Text => cairn_analyze::parse(&self.text)?.pop().map(Arc::new),
+        })
+    }
+
+    /// Whether it begins or ends a transaction or a savepoint.
+    fn is_transaction_statement(&self) -> bool {
+        matches!(&self.kept, Kept::Tree(raw) if matches!(&*raw.node, NodeEnum::TransactionStmt(_)))
+    }
+
     /// The statement ready to run against the catalog as it is.
     pub fn compiled(&self, core: &Core) -> Result<Option<Rc<Compiled>>> {
-        let Some(raw) = &self.raw else { return Ok(None) };
+        if matches!(self.kept, Kept::Nothing) {
+            return Ok(None);
+        }
         let kept = self.compiled.borrow().clone();
         if let Some(kept) = &kept
             && kept.is_current(core)?
         {
             return Ok(Some(Rc::clone(kept)));
         }
+        let Some(raw) = self.raw()? else { return Ok(None) };
         let types = RefCell::new(self.parameter_types.to_vec());
-        let fresh = Rc::new(Compiled::new(core, raw, Parameters::Infer(&types))?);
+        let fresh = Rc::new(Compiled::new(core, &raw, Parameters::Infer(&types))?);
         if let Some(kept) = kept
             && !same_columns(&kept, &fresh)
         {
@@ -398,9 +431,9 @@ impl Session {
         core.start_implicit();
         let mut compile = || Ok(Rc::new(Compiled::new(&core, &raw, Parameters::None)?));
         let compiled = compile()?;
-        if let Kind::Utility(statement) = &compiled.kind {
+        if let Kind::Utility(statement, raw) = &compiled.kind {
             let in_block = many || core.phase() == Phase::Block;
-            let mut invocation = Invocation::new(&core, &compiled.raw, in_block);
+            let mut invocation = Invocation::new(&core, raw, in_block);
             invocation.client = Some(client);
             let outcome = utility::run(&mut invocation, statement)?;
             return finish_utility(&core, outcome, last, client);
@@ -437,9 +470,8 @@ impl Session {
         Ok(())
     }
 
-    fn check_runnable(&self, raw: Option<&RawStatement>) -> Result<()> {
-        let ends_transaction = raw.is_some_and(|raw| matches!(&*raw.node, NodeEnum::TransactionStmt(_)));
-        if ends_transaction { Ok(()) } else { self.core.check_not_failed() }
+    fn check_runnable(&self, is_transaction_statement: bool) -> Result<()> {
+        if is_transaction_statement { Ok(()) } else { self.core.check_not_failed() }
     }
 
     fn parse_message(&mut self, name: &str, text: &str, types: &[Oid]) -> Result<()> {
@@ -461,7 +493,7 @@ impl Session {
             return Err(err!(SYNTAX_ERROR, "cannot insert multiple commands into a prepared statement"));
         }
         let raw = statements.pop();
-        self.check_runnable(raw.as_ref())?;
+        self.check_runnable(matches!(&raw, Some(raw) if matches!(&*raw.node, NodeEnum::TransactionStmt(_))))?;
         core.start_implicit();
         let statement = PreparedStatement::new(core, name, text.into(), raw, types, false)?;
         self.parsed.keep(types, &statement);
@@ -471,7 +503,7 @@ impl Session {
     fn bind_message(&mut self, bind: &Bind<'_>) -> Result<()> {
         let core = &self.core;
         let statement = core.prepared.borrow().get(bind.statement)?;
-        self.check_runnable(statement.raw.as_deref())?;
+        self.check_runnable(statement.is_transaction_statement())?;
         core.start_implicit();
         let expected = statement.parameter_types.len();
         if bind.parameters.len() != expected {
@@ -523,7 +555,7 @@ impl Session {
             client.empty_query();
             return Ok(());
         };
-        if let NodeEnum::TransactionStmt(statement) = &*compiled.raw.node {
+        if let Some(statement) = compiled.transaction_statement() {
             let statement = statement.clone();
             drop(portal);
             let tag = core.transaction_statement(&statement)?;
@@ -536,8 +568,8 @@ impl Session {
         let max_rows = max_rows as usize;
         let result = match &compiled.kind {
             Kind::Plan(_) => execute_plan(&core, &mut portal, compiled, max_rows, client),
-            Kind::Utility(statement) => {
-                execute_utility(&core, &mut portal, &compiled, statement, max_rows, client)
+            Kind::Utility(statement, raw) => {
+                execute_utility(&core, &mut portal, raw, statement, max_rows, client)
             }
         };
         if result.is_err() {
@@ -710,13 +742,13 @@ fn send_stored(core: &Core, portal: &mut Portal, max_rows: usize, client: &mut d
 fn execute_utility(
     core: &Rc<Core>,
     portal: &mut Portal,
-    compiled: &Rc<Compiled>,
+    raw: &Arc<RawStatement>,
     statement: &cairn_analyze::query::Statement,
     max_rows: usize,
     client: &mut dyn Client,
 ) -> Result<()> {
     if matches!(portal.state, State::Ready) {
-        let mut invocation = Invocation::new(core, &compiled.raw, core.phase() == Phase::Block);
+        let mut invocation = Invocation::new(core, raw, core.phase() == Phase::Block);
         invocation.params = Arc::clone(&portal.params);
         invocation.client = Some(client);
         let outcome = utility::run(&mut invocation, statement)?;
@@ -803,7 +835,7 @@ impl Frontend for Session {
         let core = Rc::clone(&self.core);
         let result = (|| {
             let statement = core.prepared.borrow().get(name)?;
-            self.check_runnable(statement.raw.as_deref())?;
+            self.check_runnable(statement.is_transaction_statement())?;
             core.start_implicit();
             let compiled = statement.compiled(&core)?;
             client.parameter_description(&statement.parameter_types);

@@ -26,22 +26,28 @@ const SHAPES_MAX: usize = 2000;
 pub struct ShapeCache(HashMap<String, Option<Rc<Entry>>>);
 
 struct Entry {
-    raw: Arc<RawStatement>,
+    /// The shape's text.
+    text: Box<str>,
     /// Types of the literals where the text says them, of the places where they stand else.
     types: RefCell<Vec<Oid>>,
     given: Vec<Oid>,
     compiled: RefCell<Rc<Compiled>>,
 }
 
+/// A text that is one statement.
+fn parse(text: &str) -> Option<Arc<RawStatement>> {
+    let mut statements = cairn_analyze::parse(text).ok()?;
+    statements.pop().filter(|_| statements.is_empty()).map(Arc::new)
+}
+
 impl Entry {
     fn new(core: &Core, shape: &Shape) -> Option<Self> {
-        let mut statements = cairn_analyze::parse(shape.text()).ok()?;
-        let raw = Arc::new(statements.pop().filter(|_| statements.is_empty())?);
+        let raw = parse(shape.text())?;
         let given = shape.parameter_types();
         let types = RefCell::new(given.clone());
         let compiled = Rc::new(Compiled::new(core, &raw, Parameters::Infer(&types)).ok()?);
         compiled.plan()?;
-        Some(Entry { raw, types, given, compiled: RefCell::new(compiled) })
+        Some(Entry { text: shape.text().into(), types, given, compiled: RefCell::new(compiled) })
     }
 
     /// The statement for the catalog as it is.
@@ -51,7 +57,8 @@ impl Entry {
             return Ok(kept);
         }
         let types = RefCell::new(self.given.clone());
-        let fresh = Rc::new(Compiled::new(core, &self.raw, Parameters::Infer(&types))?);
+        let raw = parse(&self.text).ok_or_else(|| Error::internal("a shape is no statement any more"))?;
+        let fresh = Rc::new(Compiled::new(core, &raw, Parameters::Infer(&types))?);
         *self.types.borrow_mut() = types.into_inner();
         *self.compiled.borrow_mut() = Rc::clone(&fresh);
         Ok(fresh)

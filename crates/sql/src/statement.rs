@@ -2,6 +2,8 @@
 //!
 //! A [`Compiled`] statement is good for one picture of the catalog and one search path. Who keeps one (a prepared
 //! statement, the cache of simple queries, a SQL function) asks [`Compiled::is_current`] and compiles again.
+//!
+//! A parse tree takes a hundred times the memory of its text. What many sessions keep for long, plans of queries, is kept without.
 
 use std::sync::Arc;
 
@@ -10,6 +12,7 @@ use cairn_analyze::{AnalyzeContext, NameConflict, ParamResolver, Parameters, Raw
 use cairn_catalog::{Catalog, Relation, SearchPath, TypeRef};
 use cairn_exec::{ExpressionSource, Plan, PlanContext, ValueClasses};
 use cairn_types::{Datum, Error, Oid, Result, types};
+use pg_query::protobuf::{TransactionStmt, node::Node as NodeEnum};
 
 use parking_lot::Mutex;
 
@@ -18,7 +21,6 @@ use crate::core::Core;
 
 /// An analyzed statement, with its plan if it is a query.
 pub struct Compiled {
-    pub raw: Arc<RawStatement>,
     pub kind: Kind,
     /// What it returns; `None`: no rows.
     pub columns: Option<Arc<[ResultColumn]>>,
@@ -31,8 +33,8 @@ pub struct Compiled {
 /// How it is run.
 pub enum Kind {
     Plan(Arc<Plan>),
-    /// Everything that [`crate::utility`] runs.
-    Utility(Box<Statement>),
+    /// Everything that [`crate::utility`] runs; it reads the parse tree.
+    Utility(Box<Statement>, Arc<RawStatement>),
 }
 
 impl Compiled {
@@ -63,17 +65,10 @@ impl Compiled {
             }
             other => {
                 let columns = crate::utility::result_columns(core, &catalog, &other)?;
-                (Kind::Utility(Box::new(other)), columns)
+                (Kind::Utility(Box::new(other), Arc::clone(raw)), columns)
             }
         };
-        Ok(Compiled {
-            raw: Arc::clone(raw),
-            kind,
-            columns,
-            by_value,
-            catalog_version: catalog.version(),
-            path,
-        })
+        Ok(Compiled { kind, columns, by_value, catalog_version: catalog.version(), path })
     }
 
     /// Whether the catalog and the search path are still those that it was made from.
@@ -86,7 +81,18 @@ impl Compiled {
     pub fn plan(&self) -> Option<&Arc<Plan>> {
         match &self.kind {
             Kind::Plan(plan) => Some(plan),
-            Kind::Utility(_) => None,
+            Kind::Utility(..) => None,
+        }
+    }
+
+    /// The statement, if it begins or ends a transaction or a savepoint.
+    pub fn transaction_statement(&self) -> Option<&TransactionStmt> {
+        match &self.kind {
+            Kind::Utility(_, raw) => match &*raw.node {
+                NodeEnum::TransactionStmt(statement) => Some(statement),
+                _ => None,
+            },
+            Kind::Plan(_) => None,
         }
     }
 

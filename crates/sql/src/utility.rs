@@ -261,7 +261,7 @@ fn execute(invocation: &mut Invocation<'_>, statement: &protobuf::ExecuteStmt) -
     let (prepared, params) = executed(invocation, statement)?;
     let core = Rc::clone(invocation.core);
     let Some(compiled) = prepared.compiled(&core)? else { return Ok(Outcome::default()) };
-    if let NodeEnum::TransactionStmt(statement) = &*compiled.raw.node {
+    if let Some(statement) = compiled.transaction_statement() {
         return Ok(Outcome::tag(core.transaction_statement(statement)?));
     }
     let mut again = || prepared.compiled(&core)?.ok_or_else(|| Error::internal("a statement has vanished"));
@@ -277,14 +277,14 @@ fn execute(invocation: &mut Invocation<'_>, statement: &protobuf::ExecuteStmt) -
             core.settle(plan);
             Ok(Outcome { tag: crate::run::tag(plan.command, count), columns: compiled.columns.clone(), rows })
         }
-        Kind::Utility(statement) => {
+        Kind::Utility(statement, raw) => {
             let client: Option<&mut dyn Client> = match &mut invocation.client {
                 Some(client) => Some(&mut **client),
                 None => None,
             };
             let mut inner = Invocation {
                 core: &core,
-                raw: &compiled.raw,
+                raw,
                 params,
                 top_level: invocation.top_level,
                 in_block: invocation.in_block,

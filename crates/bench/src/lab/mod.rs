@@ -46,6 +46,11 @@ pub struct Lab {
 
 impl Lab {
     pub fn start(common: &Common, report: &mut Report) -> io::Result<Lab> {
+        Self::start_for(500, common, report)
+    }
+
+    /// With room for so many connections.
+    pub fn start_for(connections: u32, common: &Common, report: &mut Report) -> io::Result<Lab> {
         let mut servers = Vec::new();
         if !common.no_cairn {
             let binary = match &common.cairn {
@@ -55,7 +60,7 @@ impl Lab {
             servers.push(Server::cairn(&binary)?);
         }
         if !common.no_postgres {
-            match Server::postgres(&[("max_connections", "500")])? {
+            match Server::postgres(&[("max_connections", &connections.to_string())])? {
                 Some(server) => servers.push(server),
                 None => eprintln!("no PostgreSQL is installed: measuring Cairn alone"),
             }

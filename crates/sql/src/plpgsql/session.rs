@@ -20,6 +20,7 @@ use crate::utility::{self, Invocation};
 
 /// A fragment with its plan.
 struct Fragment {
+    text: Text,
     compiled: Arc<Compiled>,
     columns: Vec<Column>,
     catalog_version: u64,
@@ -59,6 +60,7 @@ impl Core {
         purpose: Purpose,
     ) -> Result<Arc<dyn Prepared>> {
         let catalog_version = self.catalog()?.version();
+        let text = Text::from(raw.text());
         let compiled = Arc::new(Compiled::for_purpose(self, &Arc::new(raw), parameters, purpose)?);
         let columns = match &compiled.columns {
             Some(columns) => {
@@ -66,7 +68,7 @@ impl Core {
             }
             None => Vec::new(),
         };
-        Ok(Arc::new(Fragment { compiled, columns, catalog_version }))
+        Ok(Arc::new(Fragment { text, compiled, columns, catalog_version }))
     }
 
     fn one_statement(&self, text: &str) -> Result<RawStatement> {
@@ -257,12 +259,11 @@ impl Spi for Core {
                     rows: 0,
                 }))
             }
-            Kind::Utility(statement) => {
-                let mut invocation =
-                    Invocation::new(&core, &fragment.compiled.raw, core.atomic_depth.get() > 0);
+            Kind::Utility(statement, raw) => {
+                let mut invocation = Invocation::new(&core, raw, core.atomic_depth.get() > 0);
                 invocation.top_level = core.atomic_depth.get() == 0;
                 invocation.params = params;
-                if matches!(&*fragment.compiled.raw.node, NodeEnum::CopyStmt(_)) {
+                if matches!(&*raw.node, NodeEnum::CopyStmt(_)) {
                     return Err(Error::unsupported("COPY to or from the client in a function is"));
                 }
                 self.ensure_transaction()?;
@@ -341,7 +342,7 @@ impl Spi for Core {
         params: Arc<[Datum]>,
     ) -> Result<Text> {
         let fragment = fragment(prepared)?;
-        if matches!(fragment.compiled.kind, Kind::Utility(_)) {
+        if matches!(fragment.compiled.kind, Kind::Utility(..)) {
             return Err(err!(INVALID_CURSOR_DEFINITION, "cannot open a cursor over a utility statement"));
         }
         let plan = fragment.compiled.plan_for(self, &params)?;
@@ -357,7 +358,7 @@ impl Spi for Core {
             },
             hold: false,
             binary: false,
-            statement: fragment.compiled.raw.text().to_owned(),
+            statement: fragment.text.to_string(),
         };
         let columns = fragment.compiled.columns.clone().unwrap_or_else(|| Arc::from([]));
         cursors::open_plan(self, Text::clone(&name), plan, columns, params, options)?;
