@@ -114,8 +114,8 @@ struct Line {
     out_of_turn: f64,
 }
 
-/// The view of those who wait, as a table that stays. The first in line is shown without its place: it waits for the transaction.
-const IN_LINE: &str = "create table in_line as
+/// The view of those who wait, kept. The first in line is shown without its place: it waits for the transaction.
+const IN_LINE: &str = "insert into in_line
     select pid, waitstart from pg_locks where locktype = 'tuple' and waitstart is not null";
 
 /// Those who came later than one that got the row after them. Times in the view are off by some microseconds.
@@ -127,6 +127,7 @@ const OUT_OF_TURN: &str = "select count(*) from (
 fn in_line(lab: &Lab, server: &Server, sessions: u32) -> io::Result<Line> {
     let mut holder = Session::open(server)?;
     holder.run("create table served (at int generated always as identity primary key, pid int)")?;
+    holder.run("create table in_line (pid int, waitstart timestamptz)")?;
     let update =
         "update daily_limit set daily_limit = daily_limit - 1 where customer_id = 1 and day = now()::date";
     holder.run("begin")?;

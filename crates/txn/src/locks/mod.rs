@@ -327,7 +327,7 @@ impl LockManager {
             }
         };
         let waiter = Arc::new(Waiter::new(agent, mode, owned.clone(), hash));
-        state.waiters.insert(place, waiter.clone());
+        state.enqueue(place, waiter.clone());
         drop(shard);
         self.wait(session, &waiter, deadline)?;
         Ok(Some(Locked {

@@ -112,6 +112,8 @@ pub(super) enum Attempt {
 pub(super) struct LockState {
     pub(super) holds: SmallVec<[Hold; 1]>,
     pub(super) waiters: VecDeque<Arc<Waiter>>,
+    /// Modes that are waited for, and perhaps some that nobody waits for any more.
+    waiting: ModeSet,
 }
 
 impl LockState {
@@ -186,8 +188,14 @@ impl LockState {
         })
     }
 
+    /// Puts a request at its place ([`Attempt::Blocked`]).
+    pub(super) fn enqueue(&mut self, place: usize, waiter: Arc<Waiter>) {
+        self.waiting.add(ModeSet::of(waiter.mode));
+        self.waiters.insert(place, waiter);
+    }
+
     /// Hands the lock to every waiter that nothing blocks any more, in order; they are added to `granted` and
-    /// must be woken by the caller.
+    /// must be woken by the caller. Does not look at more of a long queue than it must.
     pub(super) fn grant_waiters(&mut self, granted: &mut Vec<Arc<Waiter>>) {
         let mut ahead = ModeSet::default();
         let mut at = 0;
@@ -195,12 +203,16 @@ impl LockState {
             if ahead.intersects(waiter.mode.conflicts()) || self.holders_block(waiter) {
                 ahead.add(ModeSet::of(waiter.mode));
                 at += 1;
+                if self.waiting.iter().all(|mode| ahead.intersects(mode.conflicts())) {
+                    return;
+                }
             } else if let Some(waiter) = self.waiters.remove(at) {
                 self.add_hold(waiter.agent, waiter.mode);
                 waiter.state.store(GRANTED, Ordering::Release);
                 granted.push(waiter);
             }
         }
+        self.waiting = ahead;
     }
 
     pub(super) fn add_hold(&mut self, agent: Agent, mode: Mode) {
@@ -251,7 +263,7 @@ mod tests {
             match self.0.attempt(agent(number), mode) {
                 Attempt::Blocked { place } => {
                     let key = LockKey::Row(Arc::from(&b"k"[..]));
-                    self.0.waiters.insert(place, Arc::new(Waiter::new(agent(number), mode, key, 0)));
+                    self.0.enqueue(place, Arc::new(Waiter::new(agent(number), mode, key, 0)));
                     false
                 }
                 Attempt::Granted | Attempt::AlreadyHeld => true,
@@ -309,7 +321,7 @@ mod tests {
         let exclusive = Mode::of_table(crate::TableLockMode::AccessExclusive);
         let Attempt::Blocked { place } = lock.attempt(agent(2), exclusive) else { panic!() };
         let key = LockKey::Row(Arc::from(&b"k"[..]));
-        lock.waiters.insert(place, Arc::new(Waiter::new(agent(2), exclusive, key, 0)));
+        lock.enqueue(place, Arc::new(Waiter::new(agent(2), exclusive, key, 0)));
         let share = Mode::of_table(crate::TableLockMode::AccessShare);
         assert_eq!(lock.attempt(agent(3), share), Attempt::Blocked { place: 1 });
     }
