@@ -48,6 +48,14 @@ impl LateAnswer {
         self.state.store(OPEN, Ordering::Release);
     }
 
+    /// Gives back the memory of answers that were sent.
+    pub fn rest(&self) {
+        let mut bytes = self.bytes.lock();
+        if bytes.is_empty() {
+            *bytes = Vec::new();
+        }
+    }
+
     /// Returns when no answer is open.
     pub fn wait(&self) {
         if self.state.load(Ordering::Acquire) == SENT {

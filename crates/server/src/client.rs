@@ -50,6 +50,9 @@ impl WireClient {
         self.stream.rest();
         self.output.rest();
         self.scratch = String::new();
+        if let Some(late) = &self.late {
+            late.rest();
+        }
     }
 
     /// Sends what is in the buffer.

@@ -37,7 +37,6 @@ use crate::statement::{Compiled, Kind};
 use crate::transaction::Phase;
 use crate::utility::{self, Invocation, Outcome};
 
-/// A prepared statement, of either protocol. Those of one text share what was compiled.
 /// What a prepared statement is compiled from.
 #[derive(Clone)]
 enum Kept {
@@ -48,6 +47,7 @@ enum Kept {
     Text,
 }
 
+/// A prepared statement, of either protocol. Those of one text share what was compiled.
 #[derive(Clone)]
 pub struct PreparedStatement {
     pub name: String,
