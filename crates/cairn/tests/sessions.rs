@@ -254,7 +254,7 @@ fn unknown_users_come_in_until_somebody_administers() {
     let refused = connect_as(&server, "stranger", "postgres").err().expect("roles are administered now");
     assert_eq!(state(&refused), "28000");
     let mut clerk = connect_as(&server, "clerk", "postgres").expect("a role without a password, from here");
-    let denied = clerk.batch_execute("create table public.t (a int)").err().expect("no CREATE on public");
+    let denied = clerk.batch_execute("create table public.t (a int)").expect_err("no CREATE on public");
     assert_eq!(state(&denied), "42501");
     connect(&server).batch_execute("revoke connect on database books from public").expect("runs");
     assert_eq!(state(&connect_as(&server, "clerk", "books").err().expect("no CONNECT")), "42501");
@@ -344,7 +344,7 @@ fn idle_sessions_are_ended() {
         client.batch_execute(&format!("set {setting} = '100ms'")).expect("runs");
         client.batch_execute(then).expect("runs");
         std::thread::sleep(Duration::from_millis(500));
-        let ended = client.batch_execute("select 1").err().expect("the session is over");
+        let ended = client.batch_execute("select 1").expect_err("the session is over");
         let told = ended.code().map(|code| code.code().to_owned());
         assert!(told.is_none_or(|told| told == expected), "{ended}");
         assert!(client.is_closed());

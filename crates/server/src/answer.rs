@@ -112,7 +112,6 @@ impl Answer for LateAnswer {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use std::io::Read;
     use std::net::TcpListener;
