@@ -154,8 +154,10 @@ impl LockState {
         let waits_behind = |waiter: &Arc<Waiter>| {
             !waiter.agent.is_one_with(&agent, mode) && ModeSet::of(waiter.mode).intersects(conflicts)
         };
-        // A row's sharers do not wait for those who only wait to change it.
-        if blocked || (!mode.is_row() && self.waiters.iter().take(place).any(waits_behind)) {
+        // A row's sharers do not wait for those who only wait to change it, but for those who share it themselves: each one
+        // more would be one more deadlock.
+        let is_passed = |waiter: &Arc<Waiter>| mode.is_row() && !self.is_held_by(waiter.agent);
+        if blocked || self.waiters.iter().take(place).any(|w| waits_behind(w) && !is_passed(w)) {
             return Attempt::Blocked { place };
         }
         match own_at {
@@ -313,6 +315,17 @@ mod tests {
         assert_eq!(lock.release(2), [5]);
         assert_eq!(lock.release(5), [6]);
         assert_eq!(lock.release(6), [7]);
+    }
+
+    #[test]
+    fn nobody_overtakes_a_sharer_who_wants_more() {
+        let mut lock = Bench(LockState::default());
+        assert!(lock.ask(1, Share));
+        assert!(lock.ask(2, Share));
+        assert!(!lock.ask(1, NoKeyUpdate));
+        assert!(!lock.ask(3, Share), "it would keep 1 waiting when 2 is gone");
+        assert_eq!(lock.release(2), [1]);
+        assert_eq!(lock.release(1), [3]);
     }
 
     #[test]
