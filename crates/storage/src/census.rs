@@ -51,13 +51,9 @@ impl Engine {
     /// Counts or estimates the versions of a key space.
     pub fn census(&self, storage: StorageId) -> Result<Census> {
         let (low, high) = key::storage_range(storage);
-        let mut options = ReadOptions::default();
-        options.set_total_order_seek(true);
-        options.fill_cache(false);
-        let mut iterator = self.db.raw_iterator_opt(options);
+        let mut iterator = self.passing_iterator();
         let mut census = Census::default();
-        let in_files =
-            self.db.get_approximate_sizes(&[Range::new(&low, &high)]).first().copied().unwrap_or(0);
+        let in_files = self.bytes_in_files(&low, &high);
         let counted = if in_files == 0 { COUNTED_IN_MEMORY_MAX } else { COUNTED_MAX };
         iterator.seek(&low);
         if count(&mut iterator, &high, counted, &mut census)?.complete {
@@ -105,6 +101,19 @@ impl Engine {
         Ok(Census { versions: total, tombstones: scaled(tombstones), live: scaled(live), estimated: true })
     }
 
+    /// Of a look that leaves nothing in the cache.
+    fn passing_iterator(&self) -> DBRawIterator<'_> {
+        let mut options = ReadOptions::default();
+        options.set_total_order_seek(true);
+        options.fill_cache(false);
+        self.db.raw_iterator_opt(options)
+    }
+
+    /// Between two stored keys, as RocksDB estimates it.
+    fn bytes_in_files(&self, low: &[u8], high: &[u8]) -> u64 {
+        self.db.get_approximate_sizes(&[Range::new(low, high)]).first().copied().unwrap_or(0)
+    }
+
     fn memtable_entries(&self) -> Result<u64> {
         let mut entries = 0;
         for property in [properties::NUM_ENTRIES_ACTIVE_MEM_TABLE, properties::NUM_ENTRIES_IMM_MEM_TABLES] {
@@ -117,12 +126,8 @@ impl Engine {
     /// need not be there. Empty where the key space is.
     pub fn keys_at(&self, storage: StorageId, fractions: &[f64]) -> Result<Vec<Vec<u8>>> {
         let (low, high) = key::storage_range(storage);
-        let in_files =
-            self.db.get_approximate_sizes(&[Range::new(&low, &high)]).first().copied().unwrap_or(0);
-        let mut options = ReadOptions::default();
-        options.set_total_order_seek(true);
-        options.fill_cache(false);
-        let mut iterator = self.db.raw_iterator_opt(options);
+        let in_files = self.bytes_in_files(&low, &high);
+        let mut iterator = self.passing_iterator();
         iterator.seek(&low);
         let Some(first) = iterator.key().filter(|key| *key < &high[..]).map(<[u8]>::to_vec) else {
             iterator.status()?;
@@ -153,8 +158,7 @@ impl Engine {
         for _ in 0..64 {
             let middle = low + high.saturating_sub(low) / 2;
             let to = key(middle);
-            if self.db.get_approximate_sizes(&[Range::new(first, &to)]).first().copied().unwrap_or(0) < bytes
-            {
+            if self.bytes_in_files(first, &to) < bytes {
                 low = middle;
             } else {
                 high = middle;
@@ -166,8 +170,7 @@ impl Engine {
     /// How much room a key space takes.
     pub fn space(&self, storage: StorageId) -> Result<Space> {
         let (low, high) = key::storage_range(storage);
-        let file_bytes =
-            self.db.get_approximate_sizes(&[Range::new(&low, &high)]).first().copied().unwrap_or(0);
+        let file_bytes = self.bytes_in_files(&low, &high);
         let memtables = self.property(properties::CUR_SIZE_ALL_MEM_TABLES)?;
         let counted_max = if file_bytes == 0 { COUNTED_IN_MEMORY_MAX } else { SPACE_COUNTED_MAX };
         let mut iterator = self.take_range_iterator()?;
