@@ -95,15 +95,16 @@ pub fn push_version(bytes: &mut Vec<u8>, version: OwnVersion<'_>) {
     bytes.extend_from_slice(version.value.unwrap_or_default());
 }
 
-/// Epochs that a transaction has taken back: intervals, both ends included, ascending and apart.
+/// What a transaction has taken back of something that it numbers as it goes, epochs as a rule: intervals, both ends
+/// included, ascending and apart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Undone(Vec<(u32, u32)>);
+pub struct Undone<N = u32>(Vec<(N, N)>);
 
-impl Undone {
-    /// All epochs from `first` to `last`, which is the newest one.
-    pub fn add(&mut self, mut first: u32, last: u32) {
+impl<N: Copy + Ord + Into<u64>> Undone<N> {
+    /// All from `first` to `last`, which is the newest one.
+    pub fn add(&mut self, mut first: N, last: N) {
         while let Some((low, high)) = self.0.last().copied()
-            && first <= high.saturating_add(1)
+            && first.into() <= high.into().saturating_add(1)
         {
             first = first.min(low);
             self.0.pop();
@@ -111,11 +112,13 @@ impl Undone {
         self.0.push((first, last));
     }
 
-    pub fn contains(&self, epoch: u32) -> bool {
-        let behind = self.0.partition_point(|(first, _)| *first <= epoch);
-        behind.checked_sub(1).and_then(|at| self.0.get(at)).is_some_and(|(_, last)| epoch <= *last)
+    pub fn contains(&self, number: N) -> bool {
+        let behind = self.0.partition_point(|(first, _)| *first <= number);
+        behind.checked_sub(1).and_then(|at| self.0.get(at)).is_some_and(|(_, last)| number <= *last)
     }
+}
 
+impl Undone {
     pub(crate) fn encode_commit(&self, time: Timestamp) -> Vec<u8> {
         let mut bytes = vec![COMMIT_FORMAT];
         bytes.extend_from_slice(&time.0.to_be_bytes());

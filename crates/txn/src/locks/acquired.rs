@@ -4,6 +4,8 @@
 //! store stands for them ([`crate::spilled_locks`]). When somebody wants to wait for one it is *brought back*. So what is here is
 //! what can be waited for; and the places that were rolled back are remembered, for they may have records.
 
+use cairn_storage::spills::Undone;
+
 use super::modes::Mode;
 use super::table::LockKey;
 
@@ -37,8 +39,8 @@ pub(super) struct AcquiredList {
     bytes: usize,
     /// No later place was ever handed over.
     handed_over: u64,
-    /// Places that were rolled back and may have records: intervals, both ends included, ascending and apart.
-    undone: Vec<(u64, u64)>,
+    /// Places that were rolled back and may have records.
+    undone: Undone<u64>,
     ended: bool,
 }
 
@@ -83,7 +85,7 @@ impl AcquiredList {
     /// Takes what has a later place than `mark`.
     pub(super) fn split_off(&mut self, mark: u64) -> Vec<Acquired> {
         if self.handed_over > mark {
-            self.undo(mark + 1, self.last);
+            self.undone.add(mark + 1, self.last);
         }
         let from = self.entries.partition_point(|entry| entry.place <= mark);
         let undone = self.entries.split_off(from);
@@ -91,20 +93,9 @@ impl AcquiredList {
         undone
     }
 
-    fn undo(&mut self, mut first: u64, last: u64) {
-        while let Some((low, high)) = self.undone.last().copied()
-            && first <= high + 1
-        {
-            first = first.min(low);
-            self.undone.pop();
-        }
-        self.undone.push((first, last));
-    }
-
     /// Whether a lock that was handed over has been rolled back since.
     pub(super) fn is_undone(&self, place: u64) -> bool {
-        let behind = self.undone.partition_point(|(first, _)| *first <= place);
-        behind.checked_sub(1).and_then(|at| self.undone.get(at)).is_some_and(|(_, last)| place <= *last)
+        self.undone.contains(place)
     }
 
     /// Takes those of which `gone` says so: they have records.
@@ -180,7 +171,7 @@ mod tests {
             for (forward, back) in steps {
                 newest += forward;
                 let first = newest.saturating_sub(back);
-                list.undo(first, newest);
+                list.undone.add(first, newest);
                 places.extend(first..=newest);
             }
             for place in 0..newest + 3 {
