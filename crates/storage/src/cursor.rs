@@ -22,6 +22,7 @@ use std::sync::Arc;
 
 use crate::dead_ranges::{EdgeKind, Jump, Learner, Step};
 use crate::iterator::OwnedIterator;
+use crate::spills::{Resolver, SpillNumber};
 use crate::{Engine, ReadStats, Result, Timestamp, key, value};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +66,9 @@ pub struct Cursor {
     learner: Option<Learner>,
     /// Rows may have markers of commits that the read time sees ([`crate::spills`]).
     resolves: bool,
+    resolver: Resolver,
+    /// Spills that have a marker on the current row.
+    markers: Vec<SpillNumber>,
 }
 
 impl Cursor {
@@ -107,6 +111,8 @@ impl Cursor {
         let iterator = engine.take_range_iterator()?;
         Ok(Cursor {
             resolves,
+            resolver: Resolver::of_scan(direction),
+            markers: Vec::new(),
             learner,
             engine,
             iterator: Some(iterator),
@@ -209,7 +215,14 @@ impl Cursor {
             self.key.clear();
             self.key.extend_from_slice(found);
             if self.resolves && time.is_provisional() {
-                let visible = walk.resolve(&self.engine, &self.key, self.at, &mut self.value)?;
+                let stored = walk.pass_markers(&self.key, self.at, &mut self.markers)?;
+                let after = stored.unwrap_or(Timestamp::MIN);
+                let (resolver, markers, value) = (&mut self.resolver, &self.markers, &mut self.value);
+                let resolved = resolver.resolve(&self.engine, &self.key, markers, after, self.at, value)?;
+                let visible = match (resolved, stored) {
+                    (None, Some(time)) => Some((time, walk.read_payload(value)?)),
+                    (resolved, _) => resolved,
+                };
                 if let Some((time, is_value)) = visible {
                     walk.stats.newest_seen = walk.stats.newest_seen.max(time);
                     if is_value {
@@ -283,15 +296,20 @@ impl Cursor {
             }
             self.key.clear();
             self.key.extend_from_slice(found);
-            let mut row = walk.newest_from_oldest(&self.key, self.at, &mut self.value)?;
-            let mut marked = false;
-            if self.resolves && row.newer {
+            let markers = &mut self.markers;
+            let mut row = walk.newest_from_oldest(&self.key, self.at, &mut self.value, markers)?;
+            if self.resolves && row.overleapt {
+                markers.clear();
                 walk.seek_version(&self.key, Timestamp::MAX);
-                marked = matches!(walk.current()?, Some((found, time)) if found == self.key && time.is_provisional());
-                if marked {
-                    row.visible = walk.resolve(&self.engine, &self.key, self.at, &mut self.value)?;
-                }
+                walk.collect_markers(&self.key, markers)?;
                 walk.seek_before(&self.key);
+            }
+            let marked = self.resolves && !markers.is_empty();
+            if marked {
+                let after = row.visible.map_or(Timestamp::MIN, |(time, _)| time);
+                let (resolver, value) = (&mut self.resolver, &mut self.value);
+                let resolved = resolver.resolve(&self.engine, &self.key, markers, after, self.at, value)?;
+                row.visible = resolved.or(row.visible);
             }
             let mut since = Timestamp::MIN;
             if let Some((time, is_value)) = row.visible {
@@ -395,6 +413,8 @@ struct RowSeen {
     visible: Option<(Timestamp, bool)>,
     /// There are versions later than the read time.
     newer: bool,
+    /// Not all of those were seen: there may be markers among them.
+    overleapt: bool,
 }
 
 /// Moves of the iterator, counted.
@@ -572,51 +592,59 @@ impl Walk<'_> {
         }
     }
 
-    /// From the first marker of `key`: time of the newest version at or before `at`, and whether it is a value, which is in `payload`
-    /// then. Leaves the iterator in the row, or right behind it.
-    #[cold]
-    fn resolve(
-        &mut self,
-        engine: &Engine,
-        key: &[u8],
-        at: Timestamp,
-        payload: &mut Vec<u8>,
-    ) -> Result<Option<(Timestamp, bool)>> {
-        let mut numbers = Vec::new();
-        let mut visible = None;
+    /// Steps over the markers of `key`, the first of which the iterator is on if there is any, and adds their spills.
+    fn collect_markers(&mut self, key: &[u8], markers: &mut Vec<SpillNumber>) -> Result<()> {
         while let Some((found, time)) = self.current()?
             && found == key
+            && time.is_provisional()
         {
-            if !time.is_provisional() {
-                visible = if time > at { self.find_at(key, at)? } else { Some(time) };
-                break;
-            }
-            numbers.push(time.spill());
+            markers.push(time.spill());
             self.stats.counters.versions_skipped += 1;
             self.next();
         }
-        let after = visible.unwrap_or(Timestamp::MIN);
-        match (engine.resolve_spilled(key, &numbers, after, at, payload)?, visible) {
-            (Some(resolved), _) => Ok(Some(resolved)),
-            (None, Some(time)) => Ok(Some((time, self.read_payload(payload)?))),
-            (None, None) => Ok(None),
+        Ok(())
+    }
+
+    /// From the first marker of `key` on to the newest version at or before `at`, whose time it is; the iterator is behind the key
+    /// if there is none. `markers` becomes the spills that have markers.
+    #[cold]
+    fn pass_markers(
+        &mut self,
+        key: &[u8],
+        at: Timestamp,
+        markers: &mut Vec<SpillNumber>,
+    ) -> Result<Option<Timestamp>> {
+        markers.clear();
+        self.collect_markers(key, markers)?;
+        match self.current()? {
+            Some((found, time)) if found == key => match time > at {
+                true => self.find_at(key, at),
+                false => Ok(Some(time)),
+            },
+            _ => Ok(None),
         }
     }
 
     /// From the oldest version of `key`: the newest at or before `at`, its payload in `payload`. Leaves the iterator
-    /// before the key.
-    fn newest_from_oldest(&mut self, key: &[u8], at: Timestamp, payload: &mut Vec<u8>) -> Result<RowSeen> {
+    /// before the key. `markers` becomes the spills that have markers, unless the row is overleapt.
+    fn newest_from_oldest(
+        &mut self,
+        key: &[u8],
+        at: Timestamp,
+        payload: &mut Vec<u8>,
+        markers: &mut Vec<SpillNumber>,
+    ) -> Result<RowSeen> {
+        markers.clear();
         let mut visible = None;
         for _ in 0..=STEPS_BEFORE_SEEK {
             let time = match self.current()? {
                 Some((found, time)) if found == key => time,
-                _ => return Ok(RowSeen { visible, newer: false }),
+                _ => return Ok(RowSeen { visible, newer: false, overleapt: false }),
             };
             if time > at {
-                self.stats.counters.versions_skipped += 1;
                 // Only newer ones lie ahead.
-                self.skip_newer(key)?;
-                return Ok(RowSeen { visible, newer: true });
+                let overleapt = self.skip_newer(key, markers)?;
+                return Ok(RowSeen { visible, newer: true, overleapt });
             }
             if visible.is_some() {
                 self.stats.counters.versions_skipped += 1;
@@ -626,7 +654,7 @@ impl Walk<'_> {
         }
         match self.current()? {
             Some((found, _)) if found == key => {}
-            _ => return Ok(RowSeen { visible, newer: false }),
+            _ => return Ok(RowSeen { visible, newer: false, overleapt: false }),
         }
         self.stats.counters.versions_skipped += 1;
         self.seek_version(key, at);
@@ -641,20 +669,30 @@ impl Walk<'_> {
             self.stats.counters.versions_skipped += 1;
             self.seek_before(key);
         }
-        Ok(RowSeen { visible, newer })
+        Ok(RowSeen { visible, newer, overleapt: newer })
     }
 
-    /// From a version of `key` that is too new, going backward: before the key.
-    fn skip_newer(&mut self, key: &[u8]) -> Result<()> {
-        for _ in 0..STEPS_BEFORE_SEEK {
-            self.prev();
+    /// From a version of `key` that is too new, going backward: before the key. Adds the spills of markers that it steps over;
+    /// `true` if it has leapt over some of the versions.
+    fn skip_newer(&mut self, key: &[u8], markers: &mut Vec<SpillNumber>) -> Result<bool> {
+        let mut steps = 0;
+        loop {
             match self.current()? {
-                Some((found, _)) if found == key => self.stats.counters.versions_skipped += 1,
-                _ => return Ok(()),
+                Some((found, time)) if found == key => {
+                    if time.is_provisional() {
+                        markers.push(time.spill());
+                    }
+                }
+                _ => return Ok(false),
             }
+            self.stats.counters.versions_skipped += 1;
+            if steps == STEPS_BEFORE_SEEK {
+                self.seek_before(key);
+                return Ok(true);
+            }
+            steps += 1;
+            self.prev();
         }
-        self.seek_before(key);
-        Ok(())
     }
 
     /// Copies the payload under the iterator; `false` for a tombstone.

@@ -22,7 +22,7 @@ use crate::gc::{self, Retention};
 use crate::iterator::{Mode, OwnedIterator, Pool};
 use crate::log_files::{self, LogFiles};
 use crate::meta::{self, Counter, SequenceRecord};
-use crate::spills::{COLUMN_FAMILY as PROVISIONAL, SpillNumber, Spills};
+use crate::spills::{COLUMN_FAMILY as PROVISIONAL, Resolver, SpillNumber, Spills};
 use crate::{
     Clock, DeadRanges, EngineOptions, Error, Pins, ReadStats, Resources, Result, StorageId, Timestamp, key,
     options, value,
@@ -659,7 +659,8 @@ impl PointReader<'_> {
             found = self.time_of(key)?;
         }
         let after = found.unwrap_or(Timestamp::MIN);
-        let resolved = self.engine.resolve_spilled(key, &numbers, after, at, &mut self.resolved)?;
+        let resolved =
+            Resolver::default().resolve(self.engine, key, &numbers, after, at, &mut self.resolved)?;
         Ok(match resolved {
             Some((time, is_value)) => Some(Place::Record(time, is_value)),
             None => found.map(Place::Iterator),

@@ -150,6 +150,51 @@ fn a_commit_is_seen_whether_it_was_moved_or_not() {
     assert_eq!(own.len(), 300);
 }
 
+/// More spills than a scan keeps iterators for, rows with several markers, rows with more versions than are stepped over.
+#[test]
+fn scans_find_the_newest_of_many_spills() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(directory.path());
+    const ROWS: u32 = 60;
+    fill(&database, ROWS);
+    let mut expected = vec!["old".to_owned(); ROWS as usize];
+    let mut snapshots = Vec::new();
+    database.pause_moving(true);
+    for round in 0..7_u32 {
+        for (name, txn) in [("small", read_committed(&database)), ("large", spilling(&database))] {
+            for number in 0..ROWS {
+                let chosen = match name {
+                    "small" => number % 5 == 0,
+                    _ if number % 5 == 0 => round % 3 == 2,
+                    _ => number % 7 >= round || number % 11 == 0,
+                };
+                if chosen {
+                    let value = format!("{name} {round}");
+                    update(&txn, number, RowLockMode::NoKeyUpdate, &value);
+                    expected[number as usize] = value;
+                }
+            }
+            txn.commit(Durability::Async, None).unwrap();
+        }
+        snapshots.push((begin(&database, Isolation::RepeatableRead), expected.clone()));
+        // Chooses its time.
+        get(&snapshots[round as usize].0, 0);
+    }
+    for moved in [false, true] {
+        if moved {
+            database.pause_moving(false);
+            settle(&database);
+        }
+        for (reader, expected) in &snapshots {
+            for direction in [Direction::Forward, Direction::Backward] {
+                let found: Vec<String> =
+                    scan(reader, direction).into_iter().map(|(_, value)| value).collect();
+                assert_eq!(&found, expected, "{direction:?}, moved: {moved}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_rollback_returns_at_once_and_leaves_nothing() {
     let directory = tempfile::tempdir().unwrap();

@@ -14,7 +14,7 @@
 //! The same makes a row with a marker nobody's garbage, and no open dead range contains it.
 //!
 //! **Life of a spill.** Records and markers are written in the same batches, while the transaction runs. It commits by one
-//! commit record: *from then on the records count as versions of the commit time* ([`Engine::resolve_spilled`]). In the background
+//! commit record: *from then on the records count as versions of the commit time* ([`Resolver`]). In the background
 //! they are *moved*: a version of the commit time is put, record and marker are deleted, in one batch. The batch that moves
 //! the last one deletes the commit record. Of a transaction that rolled back, records and markers are deleted the
 //! same way; nobody waits for that.
@@ -34,6 +34,7 @@
 //! - Recovery: numbers with a commit record are committed, all others are rolled back.
 
 pub mod record;
+mod resolver;
 mod store;
 
 use std::collections::{HashMap, VecDeque};
@@ -43,6 +44,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::{Mutex, RwLock};
 
 pub use record::{OwnVersion, Record, Undone};
+pub(crate) use resolver::Resolver;
 pub(crate) use store::COLUMN_FAMILY;
 pub use store::ProvisionalCursor;
 

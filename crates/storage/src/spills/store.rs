@@ -1,11 +1,9 @@
 //! Reading, writing, moving and recovering provisional records.
 
-use std::sync::Arc;
-
 use super::record::{self, Record, Undone};
 use super::{SpillNumber, SpillState};
 use crate::iterator::OwnedIterator;
-use crate::{Batch, Direction, Engine, ReadStats, Result, Timestamp, key, meta, value};
+use crate::{Batch, Direction, Engine, ReadStats, Result, Timestamp, key, meta};
 
 pub(crate) const COLUMN_FAMILY: &str = "provisional";
 
@@ -42,48 +40,6 @@ impl Engine {
     /// Spills that have a marker on the key now, ended ones among them.
     pub fn spills_of(&self, key: &[u8]) -> Result<Vec<SpillNumber>> {
         self.point_reader()?.spills_of(key)
-    }
-
-    /// The version that a spill has made of `key`, if one of `numbers` was committed at a time in `after < time <= at`: its time
-    /// and whether it is a value, which replaces `payload`.
-    pub(crate) fn resolve_spilled(
-        &self,
-        key: &[u8],
-        numbers: &[SpillNumber],
-        after: Timestamp,
-        at: Timestamp,
-        payload: &mut Vec<u8>,
-    ) -> Result<Option<(Timestamp, bool)>> {
-        let mut committed: Vec<(Timestamp, SpillNumber, Arc<Undone>)> = Vec::new();
-        for number in numbers {
-            if let Some(SpillState::Committed { time, undone }) = self.spills.state(*number)
-                && time > after
-                && time <= at
-            {
-                committed.push((time, *number, undone));
-            }
-        }
-        committed.sort_unstable_by_key(|(time, ..)| std::cmp::Reverse(*time));
-        payload.clear();
-        for (time, number, undone) in committed {
-            if let Some(bytes) = self.provisional_record(number, key)? {
-                if let Some(newest) = Record::decode(&bytes)?.newest(&undone) {
-                    payload.extend_from_slice(newest.value.unwrap_or_default());
-                    return Ok(Some((time, newest.value.is_some())));
-                }
-                // Everything that it wrote here was undone.
-                continue;
-            }
-            // It was moved since the caller's iterator was made; nobody collects what the caller's time sees.
-            let mut stored = Vec::with_capacity(key.len() + key::TIME_BYTES);
-            key::write_stored(&mut stored, key, time);
-            if let Some(version) = self.db.get(&stored)? {
-                let moved = value::split_stored(&version)?;
-                payload.extend_from_slice(moved.unwrap_or_default());
-                return Ok(Some((time, moved.is_some())));
-            }
-        }
-        Ok(None)
     }
 
     /// The records of a spill, as they are now.
@@ -194,6 +150,17 @@ impl ProvisionalCursor {
             Direction::Forward => self.iterator.next(),
             Direction::Backward => self.iterator.prev(),
         }
+    }
+
+    /// The record of `key`: a step from the one asked for before if the two are neighbours, a seek if not.
+    pub(crate) fn find(&mut self, key: &[u8], direction: Direction) -> Result<Option<&[u8]>> {
+        if self.current()?.is_some() {
+            self.step(direction);
+        }
+        if !matches!(self.current()?, Some((found, _)) if found == key) {
+            self.seek(key);
+        }
+        Ok(self.current()?.and_then(|(found, record)| (found == key).then_some(record)))
     }
 
     /// Key and record; `None` at either end of the spill.
