@@ -166,7 +166,7 @@ impl Line {
         let optional =
             |value: Option<f64>, digits| value.map_or("-".into(), |value| format!("{value:.digits$}"));
         println!(
-            "{:<20} {:>10.0} {:>10} {:>6} {:>9} {:>9.3} {:>9} {:>9.1} {:>9}",
+            "{:<20} {:>10.0} {:>10} {:>6} {:>9} {:>9.3} {:>9} {:>9.1} {:>9} {:>9}",
             self.workload.name,
             self.cairn.per_second,
             optional(self.postgres.map(|figures| figures.per_second), 0),
@@ -176,6 +176,7 @@ impl Line {
             optional(self.postgres.map(|figures| figures.latency_ms), 3),
             self.cairn.cpu_us,
             optional(self.postgres.map(|figures| figures.cpu_us), 1),
+            optional(self.ceiling.map(|figures| figures.cpu_us), 1),
         );
     }
 
@@ -189,14 +190,14 @@ impl Line {
             "cairn": self.cairn.to_json(),
             "postgres": self.postgres.map(|figures| figures.to_json()),
             "ratio": self.ratio(),
-            "ceiling_per_second": self.ceiling.map(|figures| figures.per_second),
+            "ceiling": self.ceiling.map(|figures| figures.to_json()),
         })
     }
 }
 
 fn print_header(postgres: &str) {
     println!(
-        "{:<20} {:>10} {:>10} {:>6} {:>9} {:>9} {:>9} {:>9} {:>9}",
+        "{:<20} {:>10} {:>10} {:>6} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}",
         "transactions/s",
         "Cairn",
         postgres.split(' ').next_back().unwrap_or(postgres),
@@ -205,7 +206,8 @@ fn print_header(postgres: &str) {
         "ms",
         "ms",
         "CPU us",
-        "CPU us"
+        "CPU us",
+        "ceiling's"
     );
 }
 

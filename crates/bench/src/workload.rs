@@ -4,8 +4,9 @@ use std::fs;
 use std::io;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
-use cairn_testkit::{Server, succeed};
+use cairn_testkit::{Server, own_cpu_time, succeed};
 
 use crate::ceiling;
 
@@ -219,9 +220,8 @@ impl Workload {
             command.args(["-s", &scale.to_string()]);
         }
         let before = server.cpu_time();
-        let figures = parse(&succeed(self.name, command.output()?)?)?;
-        let used = server.cpu_time().saturating_sub(before);
-        Ok(Figures { cpu_us: used.as_secs_f64() * 1e6 / figures.transactions.max(1.0), ..figures.figures })
+        let parsed = parse(&succeed(self.name, command.output()?)?)?;
+        Ok(parsed.with_cpu(server.cpu_time().saturating_sub(before)))
     }
 
     /// The same load on a server that only reads requests and sends fixed answers.
@@ -239,7 +239,10 @@ impl Workload {
             let path = directory.join(format!("{}-ceiling.sql", self.name));
             fs::write(&path, self.text())?;
             command.args(["-D", "scale=10", "-f"]).arg(path);
-            Ok(parse(&succeed("ceiling", command.output()?)?)?.figures)
+            // The server that only answers is this process.
+            let before = own_cpu_time();
+            let parsed = parse(&succeed("ceiling", command.output()?)?)?;
+            Ok(parsed.with_cpu(own_cpu_time().saturating_sub(before)))
         };
         (0..rounds).map(run).collect()
     }
@@ -286,6 +289,13 @@ impl Workload {
 struct Parsed {
     figures: Figures,
     transactions: f64,
+}
+
+impl Parsed {
+    /// The server has used so much.
+    fn with_cpu(self, used: Duration) -> Figures {
+        Figures { cpu_us: used.as_secs_f64() * 1e6 / self.transactions.max(1.0), ..self.figures }
+    }
 }
 
 /// Reads pgbench's closing summary.

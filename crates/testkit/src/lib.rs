@@ -369,10 +369,20 @@ pub fn memory_bytes(pid: u32) -> u64 {
     process_tree(pid).into_iter().filter_map(of_process).sum::<u64>() * 1024
 }
 
+/// User and system time of this process, without its children's.
+pub fn own_cpu_time() -> Duration {
+    Duration::from_millis(cpu_fields(std::process::id(), 11..13).unwrap_or(0) * 10)
+}
+
 /// User and system time of a process, and of its ended children, in hundredths of a second.
 fn cpu_ticks(pid: u32) -> Option<u64> {
+    cpu_fields(pid, 11..15)
+}
+
+/// The sum of some of utime, stime, cutime and cstime (proc(5): fields 14 to 17).
+fn cpu_fields(pid: u32, which: std::ops::Range<usize>) -> Option<u64> {
     let fields = stat_fields(pid)?;
-    (11..15).map(|index| fields.get(index)?.parse::<u64>().ok()).sum()
+    which.map(|index| fields.get(index)?.parse::<u64>().ok()).sum()
 }
 
 /// The fields of /proc/pid/stat behind the command name: index 0 is the state.
