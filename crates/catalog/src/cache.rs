@@ -7,6 +7,8 @@
 //!   were made on the newest picture before it: DDL after DDL reads nothing from the store.
 //! - Who holds a lock on an object that a DDL command of another session would need exclusively, and then finds
 //!   [`CatalogCache::generation`] unchanged, has a picture in which the object is as it is.
+//!
+//! A picture that is given out is durable: commits that change the catalog wait for their fsync before they end their publication.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -83,11 +85,15 @@ impl CatalogCache {
         };
         let txn = store.begin(options)?;
         let loaded = Catalog::load(&*txn, &txn.snapshot()?);
+        let seen = txn.settled_at();
         txn.rollback();
         let catalog = Arc::new(loaded?.with_shared(self.shared.clone()));
         if quiet && self.generation() == generation {
             *newest = Some((generation, catalog.clone()));
         }
+        drop(newest);
+        // A commit under way may be visible before it is durable, and then its tables would be.
+        store.wait_durable(seen);
         Ok((generation, catalog))
     }
 }

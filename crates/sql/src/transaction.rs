@@ -149,6 +149,7 @@ impl Core {
     fn commit_now(&self) -> Result<()> {
         let result = self.before_commit().and_then(|()| self.commit_store());
         if result.is_err() {
+            self.owe_what_was_read();
             if let Some(transaction) = self.transaction_if_begun() {
                 transaction.rollback();
             }
@@ -260,6 +261,7 @@ impl Core {
         match (phase, innermost) {
             (Phase::Idle, _) => {}
             (Phase::Block, Some((id, settings, catalog, constraints, acting, notify))) => {
+                self.owe_what_was_read();
                 self.constraints.rollback_to(constraints);
                 let undone =
                     self.transaction_if_begun().map_or(Ok(()), |transaction| transaction.rollback_to(id));
@@ -284,8 +286,17 @@ impl Core {
         }
     }
 
+    /// An error tells what was read, and so do rows that have been sent already: commits of others, which may be on their way to the
+    /// disk.
+    fn owe_what_was_read(&self) {
+        if let Some(transaction) = self.transaction_if_begun() {
+            self.debt.owe(transaction.settled_at());
+        }
+    }
+
     /// Rolls the store's transaction back, with everything that hangs on it.
     fn rollback_store(&self) {
+        self.owe_what_was_read();
         self.portals_at_rollback(0);
         if let Some(transaction) = self.transaction_if_begun() {
             transaction.rollback();
@@ -395,10 +406,6 @@ impl Core {
         if commits {
             self.commit_now()?;
         } else {
-            // What the block has read may be on its way to the disk: ROLLBACK's answer waits for it too.
-            if let Some(transaction) = self.transaction_if_begun() {
-                self.debt.owe(transaction.settled_at());
-            }
             self.rollback_store();
             self.leave_block();
         }

@@ -29,9 +29,10 @@ pub const SET_UP: &str = "
     create table large (id int primary key, value int not null, filler text);
     insert into large select g, 0, repeat('x', 100) from generate_series(1, 600) g;
     create table lazy (number int, half int, primary key (number, half));
+    create table claim (number int primary key);
     create sequence ticket;";
 
-const TABLES: [&str; 6] = ["entry", "account", "queue", "done", "large", "lazy"];
+const TABLES: [&str; 7] = ["entry", "account", "queue", "done", "large", "lazy", "claim"];
 
 /// Client and number of a transaction.
 pub type Key = (i32, i32);
@@ -78,6 +79,9 @@ pub struct Oracle {
     pub lazy_attempted: i32,
     pub lazy: Vec<(i32, u64)>,
     pub tickets: BTreeMap<i64, u64>,
+    /// Numbers that somebody was told are taken, by an error as a rule; and the next one to be tried.
+    pub claimed: BTreeMap<i32, u64>,
+    pub next_claim: i32,
     pub objects: BTreeMap<String, Object>,
     pub next_object: u32,
     /// Acknowledgements so far.
@@ -92,6 +96,7 @@ impl Oracle {
         self.large.retain(|(_, at)| *at <= position);
         self.lazy.retain(|(_, at)| *at <= position);
         self.tickets.retain(|_, at| *at <= position);
+        self.claimed.retain(|_, at| *at <= position);
         for object in self.objects.values_mut() {
             object.acknowledged.retain(|at| *at <= position);
         }
@@ -109,6 +114,7 @@ impl Oracle {
             .chain(self.large.iter_mut().map(|(_, at)| at))
             .chain(self.lazy.iter_mut().map(|(_, at)| at))
             .chain(self.tickets.values_mut())
+            .chain(self.claimed.values_mut())
             .chain(self.objects.values_mut().flat_map(|object| &mut object.acknowledged));
         positions.for_each(|at| *at = 0);
     }
@@ -249,6 +255,17 @@ impl Oracle {
         if self.tickets.insert(row.get(0), position()).is_some() {
             return Err(format!("the sequence gave {} twice", row.get::<_, i64>(0)));
         }
+
+        let rows = client.query("select number from claim", &[]).map_err(failed)?;
+        let found: BTreeSet<i32> = rows.iter().map(|row| row.get(0)).collect();
+        if let Some(lost) = self.claimed.keys().find(|number| !found.contains(number)) {
+            return Err(format!("claim {lost} is gone, of which somebody was told that it is taken"));
+        }
+        if let Some(made_up) = found.iter().find(|number| **number > self.next_claim) {
+            return Err(format!("nobody has claimed {made_up}"));
+        }
+        let at = position();
+        self.claimed.extend(found.into_iter().map(|number| (number, at)));
         Ok(())
     }
 

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use postgres::error::SqlState;
 use postgres::{Client, Error};
 
 use super::oracle::{ACCOUNTS, DATABASE_STEPS, Oracle, TABLE_STEPS, Transfer, connect, is_database, note};
@@ -54,6 +55,7 @@ impl Workload {
         let stop = Arc::new(AtomicBool::new(false));
         let mut steps: Vec<Step> =
             vec![dequeue, dequeue, write_large, commit_lazily, take_ticket, change_objects, keep_up];
+        steps.extend([claim as Step; 3]);
         steps.extend([transfer as Step; TRANSFERRING as usize]);
         let spawn = |(number, step): (usize, Step)| {
             let (workload, stop) = (Arc::clone(&workload), Arc::clone(&stop));
@@ -226,6 +228,23 @@ fn take_ticket(worker: &mut Worker, _: u64) -> Result<(), Error> {
     });
     thread::sleep(Duration::from_millis(1));
     Ok(())
+}
+
+/// Several want the same number: one gets it, the others are told that it is taken, which must last as well.
+fn claim(worker: &mut Worker, _: u64) -> Result<(), Error> {
+    let number = worker.workload.oracle(|oracle| oracle.next_claim);
+    let taken = match worker.connection.execute("insert into claim values ($1)", &[&number]) {
+        Ok(_) => Ok(()),
+        Err(error) if error.code() == Some(&SqlState::UNIQUE_VIOLATION) => Ok(()),
+        Err(error) => Err(error),
+    };
+    if taken.is_ok() {
+        worker.workload.tell(|oracle, position| {
+            oracle.claimed.entry(number).or_insert(position);
+            oracle.next_claim = oracle.next_claim.max(number + 1);
+        });
+    }
+    taken
 }
 
 /// Creates, truncates, alters, drops.
