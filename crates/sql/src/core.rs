@@ -8,6 +8,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
+use cairn_analyze::query::Query;
 use cairn_analyze::{AnalyzeContext, Parameters};
 use cairn_catalog::acl::{self, Item, Malformed, ObjectKind};
 use cairn_catalog::columns::pg_namespace;
@@ -63,6 +64,8 @@ pub struct Core {
     pub(crate) portals: RefCell<Portals>,
     pub(crate) prepared: RefCell<PreparedStatements>,
     pub(crate) functions: RefCell<crate::routines::FunctionCache>,
+    /// `select null`, analyzed: what lone expressions are put into.
+    pub(crate) lone_select: OnceCell<Box<Query>>,
     /// Checks that wait for the transaction's end.
     pub(crate) constraints: TransactionConstraints,
     /// Snapshots of the running statements, innermost last: what stable functions read at.
@@ -91,7 +94,7 @@ pub struct User {
 /// The picture that statements are analyzed against.
 struct CatalogState {
     /// The committed picture of this generation.
-    committed: Option<(u64, Arc<Catalog>)>,
+    committed: Option<(u64, Rc<Arc<Catalog>>)>,
     /// The transaction's own, once it has changed something, and the generation that it includes.
     own: Option<(u64, Arc<Catalog>)>,
 }
@@ -194,6 +197,7 @@ impl Core {
             portals: RefCell::default(),
             prepared: RefCell::default(),
             functions: RefCell::default(),
+            lone_select: OnceCell::new(),
             constraints: TransactionConstraints::new(),
             snapshots: RefCell::default(),
             atomic_depth: Cell::new(0),
@@ -265,6 +269,11 @@ impl Core {
         let result = work(&mut settings);
         self.formats.set(settings.format());
         result
+    }
+
+    /// Names the combination of format settings that is in force: the same number, the same formats.
+    pub(crate) fn formats_number(&self) -> usize {
+        self.formats.current.get()
     }
 
     /// [`Core::with_settings`] at a transaction's end: nothing to do where nothing was set in it.
@@ -407,26 +416,32 @@ impl Core {
 
     /// The picture that a statement of this session sees now: the newest committed one, or the transaction's own.
     pub fn catalog(&self) -> Result<Arc<Catalog>> {
+        Ok(Arc::clone(&*self.session_catalog()?))
+    }
+
+    /// [`Core::catalog`] for those who look often: all sessions share the picture's own counter, and each look would change it.
+    pub(crate) fn session_catalog(&self) -> Result<Rc<Arc<Catalog>>> {
         let mut state = self.catalog.borrow_mut();
         if let Some((generation, own)) = &state.own {
             let newest = self.database.catalogs.generation();
             if *generation == newest || self.read_past.get() {
-                return Ok(Arc::clone(own));
+                return Ok(Rc::new(Arc::clone(own)));
             }
             // Others have changed the catalog meanwhile: look at all of it again.
             let own = self.load_newest_catalog()?;
             state.own = Some((newest, Arc::clone(&own)));
-            return Ok(own);
+            return Ok(Rc::new(own));
         }
         if let Some((generation, catalog)) = &state.committed
             && *generation == self.database.catalogs.generation()
         {
-            return Ok(Arc::clone(catalog));
+            return Ok(Rc::clone(catalog));
         }
-        let newest = self.database.catalogs.current(&*self.database.store, &self.entry.handle).sql()?;
-        let catalog = Arc::clone(&newest.1);
-        state.committed = Some(newest);
-        Ok(catalog)
+        let (generation, newest) =
+            self.database.catalogs.current(&*self.database.store, &self.entry.handle).sql()?;
+        let newest = Rc::new(newest);
+        state.committed = Some((generation, Rc::clone(&newest)));
+        Ok(newest)
     }
 
     /// After a statement has written catalog rows: the picture with its changes, for the rest of the transaction.
@@ -460,7 +475,7 @@ impl Core {
 
     /// The schemas that unqualified names mean now.
     pub fn search_path(&self) -> Result<Arc<SearchPath>> {
-        let catalog = self.catalog()?;
+        let catalog = self.session_catalog()?;
         let setting = self.hot(|hot| hot.search_path.clone());
         let superuser = self.is_superuser();
         let roles_version = if superuser { 0 } else { self.instance.shared().version() };

@@ -5,13 +5,13 @@
 //! rows when the transaction commits.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use cairn_exec::Execution;
 use cairn_txn::Snapshot;
 use cairn_types::{Datum, Error, Result, Row, Text, err};
+use hashbrown::HashMap;
 
 use crate::client::ResultShape;
 use crate::core::Core;

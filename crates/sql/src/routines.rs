@@ -5,7 +5,6 @@
 //! snapshot of the query that calls them (manual, section 38.7).
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -16,7 +15,8 @@ use cairn_catalog::{ArgMode, Proc, TypeKind, TypeRef, Volatility};
 use cairn_exec::{ExecContext, FunctionRunner, Plan};
 use cairn_functions::{RowStream, Rows};
 use cairn_types::oid::languages;
-use cairn_types::{CallInfo, Datum, Error, Oid, Record, RecordField, Result, Row, err, types};
+use cairn_types::{CallInfo, Datum, Error, Oid, Record, RecordField, Result, Row, Text, err, types};
+use hashbrown::HashMap;
 use pg_query::protobuf::{self, node::Node as NodeEnum};
 
 use crate::core::Core;
@@ -300,6 +300,9 @@ impl Core {
                             self.run_plan(plan, Arc::clone(&params), &mut each)?;
                         }
                     }
+                }
+                Kind::Call(call) => {
+                    call.run(&self.rc(), Arc::clone(&params), true)?;
                 }
                 Kind::Utility(statement, raw) => {
                     let core = self.rc();
@@ -682,55 +685,72 @@ impl FunctionRunner for Core {
     }
 }
 
-/// CALL.
-pub fn call_statement(invocation: &Invocation<'_>, call: &Call) -> Result<Outcome> {
-    let core = invocation.core;
-    core.ensure_transaction()?;
-    let args = utility::evaluate(core, call.args.clone(), Arc::clone(&invocation.params))?;
-    let catalog = core.catalog()?;
-    let proc = catalog
-        .proc(call.procedure)
-        .cloned()
-        .ok_or_else(|| Error::internal(format!("cache lookup failed for function {}", call.procedure)))?;
-    if !core.is_superuser() {
-        core.rights()?.require(core.user_oid(), ObjectKind::Function, proc.oid, acl::EXECUTE)?;
+/// A CALL whose procedure is known and whose arguments are planned: clients send the same one again and again.
+pub struct PreparedCall {
+    procedure: Oid,
+    /// Gives the input arguments in one row; `None`: there are none.
+    arguments: Option<Arc<Plan>>,
+    argument_types: Vec<Oid>,
+    outputs: Vec<RecordField>,
+}
+
+impl PreparedCall {
+    pub fn new(core: &Core, call: &Call) -> Result<Self> {
+        let arguments = match call.args.is_empty() {
+            true => None,
+            false => Some(Arc::new(utility::plan_of(core, call.args.clone())?)),
+        };
+        let output = |(name, ty): &(Text, TypeRef)| RecordField {
+            name: name.clone(),
+            type_oid: ty.oid,
+            typmod: ty.typmod,
+        };
+        Ok(PreparedCall {
+            procedure: call.procedure,
+            arguments,
+            argument_types: call.args.iter().map(|arg| cairn_analyze::expr_type(arg).oid).collect(),
+            outputs: call.outputs.iter().map(output).collect(),
+        })
     }
-    let arg_types: Vec<Oid> = call.args.iter().map(|arg| cairn_analyze::expr_type(arg).oid).collect();
-    let columns: Vec<RecordField> = call
-        .outputs
-        .iter()
-        .map(|(name, ty)| RecordField { name: name.clone(), type_oid: ty.oid, typmod: ty.typmod })
-        .collect();
-    let info = CallInfo {
-        arg_types: &arg_types,
-        result_type: if call.outputs.is_empty() { types::VOID } else { types::RECORD },
-        collation: 0,
-        columns: &columns,
-        variadic: false,
-    };
-    // A procedure may commit where the CALL is all that runs.
-    let atomic = invocation.in_block || !invocation.top_level;
-    let depth = core.atomic_depth.get();
-    core.atomic_depth.set(if atomic { depth + 1 } else { depth });
-    let result = if proc.config.is_empty() && !proc.security_definer {
-        core.call_routine(&proc, &args, &info, false)
-    } else {
-        core.inside_function(&proc, || core.call_routine(&proc, &args, &info, false))
-    };
-    core.atomic_depth.set(depth);
-    let (value, _) = result?;
-    let columns = utility::result_columns(
-        core,
-        &catalog,
-        &cairn_analyze::query::Statement::Call(Box::new(call.clone())),
-    )?;
-    let rows = match (columns.is_some(), value) {
-        (false, _) => Vec::new(),
-        (true, Datum::Record(record)) => vec![record.values.clone()],
-        (true, Datum::Null) => vec![vec![Datum::Null; call.outputs.len()]],
-        (true, value) => vec![vec![value]],
-    };
-    Ok(Outcome { tag: "CALL".into(), columns, rows })
+
+    /// Calls the procedure. `atomic`: it may not end the transaction, because something runs around it.
+    pub fn run(&self, core: &Rc<Core>, params: Arc<[Datum]>, atomic: bool) -> Result<Vec<Row>> {
+        core.start_implicit();
+        core.ensure_transaction()?;
+        let args = match &self.arguments {
+            Some(plan) => utility::only_row(core, plan, params)?,
+            None => Vec::new(),
+        };
+        let catalog = core.catalog()?;
+        let proc = catalog
+            .proc(self.procedure)
+            .ok_or_else(|| Error::internal(format!("cache lookup failed for function {}", self.procedure)))?;
+        if !core.is_superuser() {
+            core.rights()?.require(core.user_oid(), ObjectKind::Function, proc.oid, acl::EXECUTE)?;
+        }
+        let info = CallInfo {
+            arg_types: &self.argument_types,
+            result_type: if self.outputs.is_empty() { types::VOID } else { types::RECORD },
+            collation: 0,
+            columns: &self.outputs,
+            variadic: false,
+        };
+        let depth = core.atomic_depth.get();
+        core.atomic_depth.set(if atomic { depth + 1 } else { depth });
+        let result = if proc.config.is_empty() && !proc.security_definer {
+            core.call_routine(proc, &args, &info, false)
+        } else {
+            core.inside_function(proc, || core.call_routine(proc, &args, &info, false))
+        };
+        core.atomic_depth.set(depth);
+        let (value, _) = result?;
+        Ok(match (self.outputs.len(), value) {
+            (0, _) => Vec::new(),
+            (_, Datum::Record(record)) => vec![record.values.clone()],
+            (count, Datum::Null) => vec![vec![Datum::Null; count]],
+            (_, value) => vec![vec![value]],
+        })
+    }
 }
 
 /// DO.

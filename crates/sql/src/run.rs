@@ -19,7 +19,7 @@ impl Core {
     /// The session as the executor wants it; a transaction must have begun.
     pub(crate) fn with_exec<R>(&self, work: impl FnOnce(&ExecContext<'_>) -> Result<R>) -> Result<R> {
         let transaction = self.transaction()?;
-        let catalog = self.catalog()?;
+        let catalog = self.session_catalog()?;
         let (work_mem, transaction_memory, lock_timeout) =
             self.hot(|hot| (hot.work_mem_bytes, hot.transaction_memory_bytes, hot.lock_timeout));
         transaction.set_memory_limit(transaction_memory);

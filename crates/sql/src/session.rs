@@ -8,7 +8,6 @@
 //! `INSERT 0 1` knows that it is durable.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +20,7 @@ use cairn_exec::Execution;
 use cairn_exec::execution::Watch;
 use cairn_txn::CancelReason;
 use cairn_types::{Datum, Env, Error, Oid, Result, Severity, err, io};
+use hashbrown::HashMap;
 use pg_query::protobuf::{TransactionStmt, node::Node as NodeEnum};
 
 use crate::client::{
@@ -32,7 +32,7 @@ use crate::instance::Instance;
 use crate::portal::{Portal, State, Stored};
 use crate::run::tag;
 use crate::settings::{REPORTED, Source};
-use crate::shapes::{Cached, ShapeCache};
+use crate::shapes::ShapeCache;
 use crate::statement::{Compiled, Kind};
 use crate::transaction::Phase;
 use crate::utility::{self, Invocation, Outcome};
@@ -211,8 +211,9 @@ impl ParsedStatements {
     }
 
     fn keep(&mut self, types: &[Oid], statement: &PreparedStatement) {
-        let is_query = statement.compiled.borrow().as_ref().is_some_and(|compiled| compiled.plan().is_some());
-        if !is_query || statement.text.len() > Self::LENGTH_MAX {
+        let is_kept =
+            statement.compiled.borrow().as_ref().is_some_and(|compiled| compiled.is_worth_keeping());
+        if !is_kept || statement.text.len() > Self::LENGTH_MAX {
             return;
         }
         if self.0.len() >= Self::COUNT_MAX {
@@ -317,7 +318,7 @@ impl Session {
         &self.core
     }
 
-    fn begin_message(&self, text: &str) {
+    fn begin_message(&self, text: Arc<str>) {
         let now = crate::clock::now_us();
         let core = &self.core;
         core.set_statement_time(now);
@@ -325,7 +326,7 @@ impl Session {
         {
             let mut activity = core.entry.activity.lock();
             activity.state = "active";
-            activity.query = text.into();
+            activity.query = text;
             activity.transaction_start_us.get_or_insert(now);
             activity.query_start_us = now;
             activity.state_change_us = now;
@@ -376,9 +377,16 @@ impl Session {
             core.start_implicit();
             if let Some(cached) = self.shapes.get(&core, text)? {
                 let (compiled, params) = (Rc::clone(&cached.compiled), Arc::clone(&cached.params));
-                return self
-                    .run_compiled(compiled, params, &mut || cached.recompile(&core), true, client)
-                    .map_err(Cached::without_position);
+                let done = match &compiled.kind {
+                    Kind::Call(call) => {
+                        let rows = call.run(&core, params, core.phase() == Phase::Block);
+                        rows.and_then(|rows| {
+                            finish_utility(&core, Outcome::of_call(rows, &compiled), true, client)
+                        })
+                    }
+                    _ => self.run_compiled(compiled, params, &mut || cached.recompile(&core), true, client),
+                };
+                return done.map_err(|error| cached.for_client(error));
             }
         }
         if let Some(statement) = self.transactions.get(text) {
@@ -431,11 +439,17 @@ impl Session {
         core.start_implicit();
         let mut compile = || Ok(Rc::new(Compiled::new(&core, &raw, Parameters::None)?));
         let compiled = compile()?;
-        if let Kind::Utility(statement, raw) = &compiled.kind {
-            let in_block = many || core.phase() == Phase::Block;
-            let mut invocation = Invocation::new(&core, raw, in_block);
-            invocation.client = Some(client);
-            let outcome = utility::run(&mut invocation, statement)?;
+        let in_block = many || core.phase() == Phase::Block;
+        let outcome = match &compiled.kind {
+            Kind::Plan(_) => None,
+            Kind::Call(call) => Some(Outcome::of_call(call.run(&core, Arc::from([]), in_block)?, &compiled)),
+            Kind::Utility(statement, raw) => {
+                let mut invocation = Invocation::new(&core, raw, in_block);
+                invocation.client = Some(&mut *client);
+                Some(utility::run(&mut invocation, statement)?)
+            }
+        };
+        if let Some(outcome) = outcome {
             return finish_utility(&core, outcome, last, client);
         }
         self.run_compiled(compiled, Arc::from([]), &mut compile, last, client)
@@ -568,8 +582,8 @@ impl Session {
         let max_rows = max_rows as usize;
         let result = match &compiled.kind {
             Kind::Plan(_) => execute_plan(&core, &mut portal, compiled, max_rows, client),
-            Kind::Utility(statement, raw) => {
-                execute_utility(&core, &mut portal, raw, statement, max_rows, client)
+            Kind::Call(_) | Kind::Utility(..) => {
+                execute_utility(&core, &mut portal, &compiled, max_rows, client)
             }
         };
         if result.is_err() {
@@ -742,16 +756,22 @@ fn send_stored(core: &Core, portal: &mut Portal, max_rows: usize, client: &mut d
 fn execute_utility(
     core: &Rc<Core>,
     portal: &mut Portal,
-    raw: &Arc<RawStatement>,
-    statement: &cairn_analyze::query::Statement,
+    compiled: &Compiled,
     max_rows: usize,
     client: &mut dyn Client,
 ) -> Result<()> {
     if matches!(portal.state, State::Ready) {
-        let mut invocation = Invocation::new(core, raw, core.phase() == Phase::Block);
-        invocation.params = Arc::clone(&portal.params);
-        invocation.client = Some(client);
-        let outcome = utility::run(&mut invocation, statement)?;
+        let (params, in_block) = (Arc::clone(&portal.params), core.phase() == Phase::Block);
+        let outcome = match &compiled.kind {
+            Kind::Plan(_) => return Err(Error::internal("a query is not a utility")),
+            Kind::Call(call) => Outcome::of_call(call.run(core, params, in_block)?, compiled),
+            Kind::Utility(statement, raw) => {
+                let mut invocation = Invocation::new(core, raw, in_block);
+                invocation.params = params;
+                invocation.client = Some(&mut *client);
+                utility::run(&mut invocation, statement)?
+            }
+        };
         if outcome.columns.is_none() {
             portal.state = State::Done;
             core.send_notices(client);
@@ -814,13 +834,13 @@ impl Frontend for Session {
     }
 
     fn simple_query(&mut self, text: &str, client: &mut dyn Client) -> Result<()> {
-        self.begin_message(text);
+        self.begin_message(text.into());
         let result = self.query_string(text, client);
         self.end_message(result, text, client)
     }
 
     fn parse(&mut self, name: &str, text: &str, types: &[Oid], client: &mut dyn Client) -> Result<()> {
-        self.begin_message(text);
+        self.begin_message(text.into());
         let result = self.parse_message(name, text, types);
         self.end_message(result, text, client)
     }
@@ -873,7 +893,7 @@ impl Frontend for Session {
                 portal.try_borrow().ok()?.prepared.as_ref().map(|prepared| Arc::clone(&prepared.text))
             })
             .unwrap_or_else(|| "".into());
-        self.begin_message(&text);
+        self.begin_message(Arc::clone(&text));
         let result = self.execute_message(portal, max_rows, client);
         self.end_message(result, &text, client)
     }

@@ -2,18 +2,19 @@
 //!
 //! Clients of the simple protocol write values into the text, so that every text is new. Its shape
 //! ([`cairn_analyze::parse::shape`]) is not: the literals have become parameters. What is kept here is a shape's
-//! compiled statement; a text that has one skips parser, analyzer and planner.
+//! compiled statement; a text that has one skips parser, analyzer and planner. What a statement means may depend on how dates and
+//! such are written: after a change of those settings everything is compiled anew.
 //!
 //! Where anything about a shape goes wrong, the statement takes the long way, which also makes the better error message.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use cairn_analyze::parse::shape::{LiteralClass, Shape, shape};
 use cairn_analyze::{Parameters, RawStatement};
 use cairn_types::{Datum, Error, Oid, Result, io};
+use hashbrown::HashMap;
 
 use crate::core::Core;
 use crate::statement::Compiled;
@@ -23,7 +24,11 @@ const SHAPES_MAX: usize = 2000;
 
 /// Statements of the simple protocol that have been seen before; `None`: a shape that is of no use.
 #[derive(Default)]
-pub struct ShapeCache(HashMap<String, Option<Rc<Entry>>>);
+pub struct ShapeCache {
+    entries: HashMap<String, Option<Rc<Entry>>>,
+    /// The formats that they were compiled under.
+    formats: usize,
+}
 
 struct Entry {
     /// The shape's text.
@@ -46,7 +51,9 @@ impl Entry {
         let given = shape.parameter_types();
         let types = RefCell::new(given.clone());
         let compiled = Rc::new(Compiled::new(core, &raw, Parameters::Infer(&types)).ok()?);
-        compiled.plan()?;
+        if !compiled.is_worth_keeping() {
+            return None;
+        }
         Some(Entry { text: shape.text().into(), types, given, compiled: RefCell::new(compiled) })
     }
 
@@ -92,9 +99,9 @@ impl Cached {
         self.entry.compiled(core)
     }
 
-    /// Positions inside the shape's text mean nothing to the client.
-    pub fn without_position(mut error: Error) -> Error {
-        if error.report().internal_query.is_none() {
+    /// The error as the client is to see it: positions inside the shape's text mean nothing where that is not the client's.
+    pub fn for_client(&self, mut error: Error) -> Error {
+        if !self.entry.given.is_empty() && error.report().internal_query.is_none() {
             error.report_mut().location = None;
         }
         error
@@ -105,21 +112,25 @@ impl ShapeCache {
     /// The statement ready to run; `None` sends it the long way.
     pub fn get(&mut self, core: &Core, text: &str) -> Result<Option<Cached>> {
         let Some(shape) = shape(text) else { return Ok(None) };
-        let entry = match self.0.get(shape.key()) {
+        if self.formats != core.formats_number() {
+            self.entries.clear();
+            self.formats = core.formats_number();
+        }
+        let entry = match self.entries.get(shape.key()) {
             Some(entry) => entry.clone(),
             None => {
                 let entry = Entry::new(core, &shape).map(Rc::new);
-                if self.0.len() >= SHAPES_MAX {
-                    self.0.clear();
+                if self.entries.len() >= SHAPES_MAX {
+                    self.entries.clear();
                 }
-                self.0.insert(shape.key().to_owned(), entry.clone());
+                self.entries.insert(shape.key().to_owned(), entry.clone());
                 entry
             }
         };
         let Some(entry) = entry else { return Ok(None) };
         // The table may be gone: the long way says so, with the position.
         let Ok(compiled) = entry.compiled(core) else {
-            self.0.remove(shape.key());
+            self.entries.remove(shape.key());
             return Ok(None);
         };
         // A literal that its type refuses: the original says so as PostgreSQL would, in its order and with its position.

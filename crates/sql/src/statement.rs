@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 
 use crate::client::ResultColumn;
 use crate::core::Core;
+use crate::routines::PreparedCall;
 
 /// An analyzed statement, with its plan if it is a query.
 pub struct Compiled {
@@ -33,6 +34,7 @@ pub struct Compiled {
 /// How it is run.
 pub enum Kind {
     Plan(Arc<Plan>),
+    Call(PreparedCall),
     /// Everything that [`crate::utility`] runs; it reads the parse tree.
     Utility(Box<Statement>, Arc<RawStatement>),
 }
@@ -63,6 +65,11 @@ impl Compiled {
                 let columns = plan.returns_rows().then(|| result_columns(&catalog, &plan.columns));
                 (Kind::Plan(plan), columns)
             }
+            Statement::Call(call) => {
+                let prepared = PreparedCall::new(core, &call)?;
+                let columns = crate::utility::result_columns(core, &catalog, &Statement::Call(call))?;
+                (Kind::Call(prepared), columns)
+            }
             other => {
                 let columns = crate::utility::result_columns(core, &catalog, &other)?;
                 (Kind::Utility(Box::new(other), Arc::clone(raw)), columns)
@@ -73,7 +80,7 @@ impl Compiled {
 
     /// Whether the catalog and the search path are still those that it was made from.
     pub fn is_current(&self, core: &Core) -> Result<bool> {
-        let (catalog, path) = (core.catalog()?, core.search_path()?);
+        let (catalog, path) = (core.session_catalog()?, core.search_path()?);
         Ok(catalog.version() == self.catalog_version && (Arc::ptr_eq(&path, &self.path) || path == self.path))
     }
 
@@ -81,8 +88,13 @@ impl Compiled {
     pub fn plan(&self) -> Option<&Arc<Plan>> {
         match &self.kind {
             Kind::Plan(plan) => Some(plan),
-            Kind::Utility(..) => None,
+            Kind::Call(_) | Kind::Utility(..) => None,
         }
+    }
+
+    /// Whether it is worth keeping for when the same text comes again.
+    pub fn is_worth_keeping(&self) -> bool {
+        matches!(self.kind, Kind::Plan(_) | Kind::Call(_)) || self.transaction_statement().is_some()
     }
 
     /// The statement, if it begins or ends a transaction or a savepoint.
@@ -92,7 +104,7 @@ impl Compiled {
                 NodeEnum::TransactionStmt(statement) => Some(statement),
                 _ => None,
             },
-            Kind::Plan(_) => None,
+            Kind::Plan(_) | Kind::Call(_) => None,
         }
     }
 

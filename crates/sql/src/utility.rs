@@ -7,9 +7,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use cairn_analyze::query::{Expr, Query, Statement};
-use cairn_analyze::{ExprKind, Parameters, RawStatement};
+use cairn_analyze::{AnalyzeContext, ExprKind, Parameters, RawStatement};
 use cairn_catalog::acl::{self, ObjectKind};
 use cairn_catalog::{Catalog, TypeRef};
+use cairn_exec::Plan;
 use cairn_txn::{LockScope, LockTag, TableLockMode, WaitPolicy};
 use cairn_types::oid::catalogs;
 use cairn_types::{Datum, Env, Error, Result, Row, err, sqlstate};
@@ -18,7 +19,7 @@ use pg_query::protobuf::{self, Node, node::Node as NodeEnum};
 use crate::client::{Client, ResultColumn};
 use crate::core::Core;
 use crate::session::PreparedStatement;
-use crate::statement::Kind;
+use crate::statement::{Compiled, Kind};
 use crate::{copy, cursors, explain, maintenance, routines, variables};
 
 /// What a utility statement gave.
@@ -33,6 +34,11 @@ pub struct Outcome {
 impl Outcome {
     pub fn tag(tag: impl Into<String>) -> Self {
         Outcome { tag: tag.into(), ..Outcome::default() }
+    }
+
+    /// What a procedure has returned.
+    pub fn of_call(rows: Vec<Row>, compiled: &Compiled) -> Self {
+        Outcome { tag: "CALL".into(), columns: compiled.columns.clone(), rows }
     }
 }
 
@@ -128,7 +134,7 @@ pub fn run(invocation: &mut Invocation<'_>, statement: &Statement) -> Result<Out
         Statement::DeclareCursor { name, scroll, hold, binary, query } => {
             cursors::declare(invocation, name, *scroll, *hold, *binary, query)
         }
-        Statement::Call(call) => routines::call_statement(invocation, call),
+        Statement::Call(_) => Err(Error::internal("a CALL is prepared before it is run")),
         Statement::CreateTableAs { .. } => crate::definition::run(invocation, statement),
         Statement::Utility(node) => match &**node {
             NodeEnum::TransactionStmt(_) => {
@@ -277,6 +283,10 @@ fn execute(invocation: &mut Invocation<'_>, statement: &protobuf::ExecuteStmt) -
             core.settle(plan);
             Ok(Outcome { tag: crate::run::tag(plan.command, count), columns: compiled.columns.clone(), rows })
         }
+        Kind::Call(call) => {
+            let atomic = invocation.in_block || !invocation.top_level;
+            Ok(Outcome::of_call(call.run(&core, params, atomic)?, &compiled))
+        }
         Kind::Utility(statement, raw) => {
             let client: Option<&mut dyn Client> = match &mut invocation.client {
                 Some(client) => Some(&mut **client),
@@ -301,16 +311,19 @@ pub(crate) fn evaluate(core: &Core, expressions: Vec<Expr>, params: Arc<[Datum]>
         return Ok(Vec::new());
     }
     core.start_implicit();
+    only_row(core, &Arc::new(plan_of(core, expressions)?), params)
+}
+
+/// A plan that gives the values of expressions in its only row.
+pub(crate) fn plan_of(core: &Core, expressions: Vec<Expr>) -> Result<Plan> {
     let query = select_of(core, expressions)?;
-    let plan = Arc::new(crate::statement::plan_query(
-        core,
-        &core.catalog()?,
-        &query,
-        crate::statement::Purpose::Statement,
-        &[],
-    )?);
-    let mut values = Vec::new();
-    core.run_plan(&plan, params, &mut |row| {
+    crate::statement::plan_query(core, &core.catalog()?, &query, crate::statement::Purpose::Statement, &[])
+}
+
+/// Runs such a plan.
+pub(crate) fn only_row(core: &Core, plan: &Arc<Plan>, params: Arc<[Datum]>) -> Result<Row> {
+    let mut values = Row::new();
+    core.run_plan(plan, params, &mut |row| {
         values = row.to_vec();
         Ok(())
     })?;
@@ -319,11 +332,19 @@ pub(crate) fn evaluate(core: &Core, expressions: Vec<Expr>, params: Arc<[Datum]>
 
 /// `select` of these expressions, without FROM.
 pub(crate) fn select_of(core: &Core, expressions: Vec<Expr>) -> Result<Query> {
-    let raw = cairn_analyze::parse("select null")?
-        .pop()
-        .ok_or_else(|| Error::internal("a constant statement does not parse"))?;
-    let statement = core.with_analyzer(Parameters::None, |context| cairn_analyze::analyze(&raw, context))?;
-    let Statement::Query(mut query) = statement else { return Err(Error::internal("a SELECT is no query")) };
+    let mut query = match core.lone_select.get() {
+        Some(query) => query.clone(),
+        None => {
+            let raw = cairn_analyze::parse("select null")?
+                .pop()
+                .ok_or_else(|| Error::internal("a constant statement does not parse"))?;
+            let analyze = |context: &AnalyzeContext<'_>| cairn_analyze::analyze(&raw, context);
+            let Statement::Query(query) = core.with_analyzer(Parameters::None, analyze)? else {
+                return Err(Error::internal("a SELECT is no query"));
+            };
+            core.lone_select.get_or_init(|| query).clone()
+        }
+    };
     let template = query.targets.pop().ok_or_else(|| Error::internal("a SELECT without targets"))?;
     for (index, expr) in expressions.into_iter().enumerate() {
         let mut target = template.clone();

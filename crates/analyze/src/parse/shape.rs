@@ -10,7 +10,7 @@
 //! as it is: numbers after LIMIT, OFFSET, FETCH and in ORDER BY (positions), type modifiers, typed literals
 //! (`date '...'`), places where the grammar wants a constant. Statements in which the analyzer compares expressions with
 //! one another (GROUP BY, DISTINCT, windows, set operations) have no shape at all, nor has anything but SELECT, INSERT,
-//! UPDATE and DELETE. Where the analysis of a shape fails, analyze the original: the error's position is there, and a
+//! UPDATE, DELETE and CALL. A statement without literals is its own shape. Where the analysis of a shape fails, analyze the original: the error's position is there, and a
 //! few literals (of `format('%s', 'x')`) may remain of unknown type while a parameter may not.
 
 use cairn_types::{Datum, Oid, types};
@@ -84,12 +84,13 @@ struct Nesting {
     clause: bool,
 }
 
-/// The statement's shape; `None` if it has no literals or none may be replaced.
+/// The statement's shape; `None` if it must be read as it is.
 pub fn shape(source: &str) -> Option<Shape> {
     let mut tokens = Lexer::new(source).peekable();
     let first = *tokens.peek()?;
     let is_insert = first.is_word(source, "insert");
-    if !is_insert && !["select", "update", "delete", "with"].iter().any(|word| first.is_word(source, word)) {
+    let kept = ["select", "update", "delete", "with", "call"];
+    if !is_insert && !kept.iter().any(|word| first.is_word(source, word)) {
         return None;
     }
     let mut key = String::with_capacity(source.len() + 16);
@@ -220,7 +221,7 @@ pub fn shape(source: &str) -> Option<Shape> {
             }
         }
     }
-    if literals.is_empty() || nesting.len() != 1 {
+    if nesting.len() != 1 {
         return None;
     }
     key.push_str(&source[copied..]);
@@ -442,7 +443,8 @@ mod tests {
             ("select 1; select 2", "-"),
             ("select 1 into x", "-"),
             ("create table t (a varchar(10))", "-"),
-            ("select a from t", "-"),
+            ("select a from t", "select a from t <- "),
+            ("call p(1, a => 'x')", "call p($1, a => $2) <- 1 'x'"),
             ("select 'a'\n'b', 1", "select 'a'\n'b', $1 <- 1"),
         ] {
             assert_eq!(shown(source), expected, "{source}");

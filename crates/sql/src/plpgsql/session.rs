@@ -16,7 +16,7 @@ use crate::core::Core;
 use crate::cursors::{self, Motion};
 use crate::portal::{CursorOptions, Scroll};
 use crate::statement::{Compiled, Kind, Purpose};
-use crate::utility::{self, Invocation};
+use crate::utility::{self, Invocation, Outcome};
 
 /// A fragment with its plan.
 struct Fragment {
@@ -169,6 +169,15 @@ struct Finished {
     processed: u64,
 }
 
+fn finished(outcome: Outcome) -> Box<dyn RowSource> {
+    let columns = outcome.columns.iter().flat_map(|columns| columns.iter());
+    let columns = columns.map(|column| Column { name: column.name.clone(), ty: column.ty }).collect();
+    // `FETCH 3`, `CREATE TABLE AS 5`; commands without a number count their rows.
+    let counted = outcome.tag.rsplit(' ').next().and_then(|count| count.parse().ok());
+    let processed = counted.unwrap_or(outcome.rows.len() as u64);
+    Box::new(Finished { columns, rows: outcome.rows.into_iter(), processed })
+}
+
 impl RowSource for Finished {
     fn columns(&self) -> &[Column] {
         &self.columns
@@ -259,6 +268,11 @@ impl Spi for Core {
                     rows: 0,
                 }))
             }
+            Kind::Call(call) => {
+                self.ensure_transaction()?;
+                let rows = call.run(&core, params, core.atomic_depth.get() > 0)?;
+                Ok(finished(Outcome::of_call(rows, &fragment.compiled)))
+            }
             Kind::Utility(statement, raw) => {
                 let mut invocation = Invocation::new(&core, raw, core.atomic_depth.get() > 0);
                 invocation.top_level = core.atomic_depth.get() == 0;
@@ -267,21 +281,7 @@ impl Spi for Core {
                     return Err(Error::unsupported("COPY to or from the client in a function is"));
                 }
                 self.ensure_transaction()?;
-                let outcome = utility::run(&mut invocation, statement)?;
-                let columns = match &outcome.columns {
-                    Some(columns) => columns
-                        .iter()
-                        .map(|column| Column { name: column.name.clone(), ty: column.ty })
-                        .collect(),
-                    None => Vec::new(),
-                };
-                let processed = outcome
-                    .tag
-                    .rsplit(' ')
-                    .next()
-                    .and_then(|count| count.parse().ok())
-                    .unwrap_or(outcome.rows.len() as u64);
-                Ok(Box::new(Finished { columns, rows: outcome.rows.into_iter(), processed }))
+                Ok(finished(utility::run(&mut invocation, statement)?))
             }
         }
     }
@@ -342,7 +342,7 @@ impl Spi for Core {
         params: Arc<[Datum]>,
     ) -> Result<Text> {
         let fragment = fragment(prepared)?;
-        if matches!(fragment.compiled.kind, Kind::Utility(..)) {
+        if fragment.compiled.plan().is_none() {
             return Err(err!(INVALID_CURSOR_DEFINITION, "cannot open a cursor over a utility statement"));
         }
         let plan = fragment.compiled.plan_for(self, &params)?;
