@@ -16,7 +16,7 @@ use crate::spills::{SpillNumber, record};
 use crate::{Engine, Result};
 
 /// Apart from the numbers of spills, which are below 2^52.
-const LOCKS: u64 = 1 << 63;
+pub(crate) const LOCKS: u64 = 1 << 63;
 
 fn past_the_log() -> WriteOptions {
     let mut options = WriteOptions::default();

@@ -4,6 +4,8 @@
 use std::sync::Arc;
 
 use cairn_storage::meta::{self, Counter, SequenceRecord};
+use cairn_storage::spills::OwnVersion;
+use cairn_storage::spills::record::{begin_record, push_version};
 use cairn_storage::{
     Clock, Cursor, Direction, Engine, EngineOptions, Error, ReadStats, Resources, Timestamp, key,
 };
@@ -49,6 +51,49 @@ fn newer_format_is_refused_by_name() {
             assert_eq!((found, supported), (meta::FORMAT + 1, meta::FORMAT));
         }
         other => panic!("{other:?}"),
+    }
+}
+
+/// An unfinished bulk load goes by a range deletion, its transaction's markers in the same storage by single deletes: in either
+/// order, in the same files or not.
+#[test]
+fn range_deletions_and_markers_get_along() {
+    let mut record = Vec::new();
+    begin_record(&mut record);
+    push_version(&mut record, OwnVersion { command: 0, epoch: 0, value: Some(b"never") });
+    for choice in 0..16u32 {
+        let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+        let engine = open(directory.path(), &Clock::system()).unwrap();
+        let to_files = |step: u32| {
+            if choice & 1 << step != 0 {
+                engine.flush().unwrap();
+                engine.compact();
+            }
+        };
+        engine.spills().begin(5);
+        let mut batch = engine.batch();
+        batch.add_pending_storage(7);
+        (0..50).for_each(|name| batch.provisional(5, &row(7, name), &record, true));
+        engine.write(batch).unwrap();
+        to_files(0);
+        engine.spills().abort(5);
+        for step in 1..3 {
+            if (step == 1) == (choice & 8 == 0) {
+                let mut batch = engine.batch();
+                batch.delete_pending_storage(7);
+                engine.write(batch).unwrap();
+            } else {
+                while engine.settle_spill(5, &mut Vec::new()).unwrap() {}
+            }
+            to_files(step);
+        }
+        engine.flush().unwrap();
+        engine.compact();
+        put(&engine, &row(1, 1), 10, b"x");
+        engine.flush().unwrap();
+        assert!((0..50).all(|name| engine.spills_of(&row(7, name)).unwrap().is_empty()), "{choice}");
+        drop(engine);
+        open(directory.path(), &Clock::system()).unwrap();
     }
 }
 

@@ -669,6 +669,51 @@ fn collection_and_dead_ranges_leave_records_alone() {
     assert_eq!(scan(&read_committed(&database), Direction::Forward).len(), 1);
 }
 
+/// Markers of a dropped table are the mover's: RocksDB takes a second kind of delete for corruption.
+#[test]
+fn a_dropped_storage_waits_for_its_markers() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = EngineOptions { retention: Retention::Micros(0), ..EngineOptions::default() };
+    let database = open_with(directory.path(), &options);
+    database.pause_moving(true);
+    let (rolled_back, back_to_savepoint) = (spilling(&database), spilling(&database));
+    let savepoint = back_to_savepoint.savepoint();
+    for number in 0..50 {
+        rolled_back.put(&key(number), b"never").unwrap();
+        back_to_savepoint.put(&key(50 + number), b"never").unwrap();
+    }
+    // Records of other storages, on both sides.
+    for storage in [8u32, 10] {
+        let key = [storage.to_be_bytes(), 1u32.to_be_bytes()].concat();
+        rolled_back.put(&key, b"never").unwrap();
+    }
+    back_to_savepoint.rollback_to(savepoint).unwrap();
+    rolled_back.rollback();
+    let dropping = read_committed(&database);
+    dropping.drop_storage(9).unwrap();
+    dropping.commit(Durability::Sync, None).unwrap();
+    let waits = || {
+        database.collect_garbage().unwrap();
+        assert_eq!(database.engine().dropped_storages().unwrap().len(), 1);
+    };
+    waits();
+    assert_eq!(markers(&database, 100), 100);
+    database.pause_moving(false);
+    settle(&database);
+    waits();
+    assert_eq!(markers(&database, 100), 50);
+    back_to_savepoint.commit(Durability::Sync, None).unwrap();
+    settle(&database);
+    assert_eq!(markers(&database, 100), 0);
+    database.collect_garbage().unwrap();
+    assert_eq!(database.engine().dropped_storages().unwrap(), []);
+    database.engine().flush().unwrap();
+    database.engine().compact();
+    drop((rolled_back, back_to_savepoint, dropping, database));
+    let database = open_with(directory.path(), &options);
+    assert_eq!(scan(&read_committed(&database), Direction::Forward), []);
+}
+
 #[test]
 fn a_restart_finishes_what_was_committed_and_drops_the_rest() {
     let directory = tempfile::tempdir().unwrap();

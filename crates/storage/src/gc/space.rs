@@ -10,9 +10,11 @@
 //!
 //! So each byte of garbage is rewritten a few times at most, and data that does not change is left alone.
 //!
-//! A dropped storage goes as a whole when its horizon is past the drop and no pin is older. The range deletion is durable
-//! before files are unlinked: a file may hold what hides versions of an older one. Nobody writes to it any more, or
-//! unlinking would not be allowed at all.
+//! A dropped storage goes as a whole when its horizon is past the drop and no pin is older, and when no large transaction has
+//! records of it any more: their markers may only go with single deletes, which are the mover's ([`crate::spills`]). Those are of
+//! transactions that rolled back, to a savepoint perhaps; what was committed holds back the horizon. So nobody writes to it
+//! any more, or unlinking files would not be allowed at all. The range deletion is durable before files are unlinked: a file
+//! may hold what hides versions of an older one.
 
 use std::sync::atomic::Ordering;
 
@@ -71,6 +73,9 @@ impl Engine {
         for (storage, _) in dropped.iter().filter(|(storage, at)| may_go(*storage, *at)) {
             if stop() {
                 break;
+            }
+            if self.has_records_of_spills(*storage)? {
+                continue;
             }
             self.remove_storage(*storage)?;
             removed += 1;

@@ -25,6 +25,10 @@
 //! Invariants:
 //! - Per spill and key there is one marker and one record, or neither. A marker is put once and removed by a
 //!   single delete, which leaves nothing behind for scans to step over once the two meet.
+//! - Nobody else deletes a marker: RocksDB takes a plain delete and a single delete of one key for corruption. A range deletion
+//!   over it, before the single delete or after it, does no harm: it hides the marker, and a single delete that meets none
+//!   goes with the last level. So the storage of an unfinished bulk load goes at any time. A dropped storage, of which plain
+//!   deletes and whole files may go, waits until it has no markers (`gc/space.rs`).
 //! - [`Spills`] knows the commit before it is visible, and never forgets it: an iterator may be older than the move.
 //! - A reader whose time was chosen when nothing committed was left to be moved needs no resolving: its iterator sees the
 //!   versions. So reads cost what they did, unless there is something to move ([`Spills::unmoved`]).

@@ -3,7 +3,7 @@
 use super::record::{self, Record, Undone};
 use super::{SpillNumber, SpillState};
 use crate::iterator::OwnedIterator;
-use crate::{Batch, Direction, Engine, ReadStats, Result, Timestamp, key, meta};
+use crate::{Batch, Direction, Engine, ReadStats, Result, StorageId, Timestamp, key, meta, row_locks};
 
 pub(crate) const COLUMN_FAMILY: &str = "provisional";
 
@@ -96,6 +96,31 @@ impl Engine {
             self.spills.finished(number);
         }
         Ok(more)
+    }
+
+    /// Whether anything in a storage is a spill's, which may run, or have ended and not be cleared away. Of a storage that nobody
+    /// writes to any more, a no is final.
+    pub(crate) fn has_records_of_spills(&self, storage: StorageId) -> Result<bool> {
+        let (low, high) = key::storage_range(storage);
+        let mut iterator = self.db.raw_iterator_cf(self.provisional_family());
+        let mut target = Vec::new();
+        iterator.seek(&target);
+        while let Some(found) = iterator.key() {
+            let (number, key) = record::split_key(found)?;
+            if number >= row_locks::LOCKS {
+                break;
+            }
+            if key < &low[..] {
+                record::write_key(&mut target, number, &low);
+            } else if key < &high[..] {
+                return Ok(true);
+            } else {
+                record::write_key(&mut target, number + 1, &[]);
+            }
+            iterator.seek(&target);
+        }
+        iterator.status()?;
+        Ok(false)
     }
 
     /// Finds the spills that were there when the store was last open.
