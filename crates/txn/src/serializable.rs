@@ -12,22 +12,25 @@
 //!   all of it if the end was reached. Spans that a dead range let the cursor jump over are in it.
 //! - The log is kept from the oldest serializable snapshot on, and not at all while there is none. A snapshot is
 //!   registered inside the commit section: no commit later than it can miss the log.
-//! - A commit of more keys than memory holds is one range of keys for each key space: conflicts that are none are possible
-//!   there, none is missed.
+//! - The log is bounded, however long a snapshot is held: the oldest commits are folded into one span of keys for each key
+//!   space when they need too much memory. A commit of more keys than memory holds is noted as such spans at once. Conflicts that
+//!   are none are possible there, none is missed. Whoever's snapshot is younger than what was folded notices nothing.
 //! - Reads that are not at the transaction's own time (unique and foreign key checks look at the newest state, under
 //!   locks) are not remembered.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::ops::Bound;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
-use cairn_storage::key::behind;
+use cairn_storage::key::{behind, storage_of, storage_range};
 
-use crate::{Error, Result, Timestamp};
+use crate::{Error, Result, StorageId, Timestamp};
 
 /// A read set larger than this goes to a file, in sorted runs.
 const MEMORY_BYTES: usize = 16 << 20;
@@ -36,11 +39,28 @@ const SMALL: usize = 64;
 
 // ---- the log of commits ---------------------------------------------------------------------------------
 
+/// Keys of commits that need more memory than this are folded.
+const LOG_BYTES: usize = 64 << 20;
+/// So many spans of large commits are kept apart.
+const RANGES_MAX: usize = 1024;
+/// So many key spaces have a span of their own: beyond it nobody knows any more where the oldest commits have written.
+const FOLDED_MAX: usize = 4096;
+/// A span with a longer key is that of the whole key space.
+const FOLDED_KEY_BYTES: usize = 256;
+/// What a commit of a key takes beside the key, and what a key takes that is there for the first time. About.
+const COMMIT_BYTES: usize = 40;
+const KEY_BYTES: usize = 60;
+/// So many commits since a snapshot are compared one by one with what it was used to read.
+const FEW: usize = if cfg!(test) { 20 } else { 256 };
+/// Keys forgotten before commits have their turn.
+const FORGOTTEN_AT_ONCE: usize = 512;
+
 /// The keys that were committed since the oldest serializable snapshot.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct CommitLog {
     /// Number of registered snapshots; spares commits the lock while there are none.
     active: AtomicUsize,
+    most_bytes: usize,
     state: Mutex<Log>,
 }
 
@@ -49,16 +69,35 @@ struct Log {
     /// Registered snapshots, and how many transactions have each.
     snapshots: BTreeMap<Timestamp, usize>,
     /// Time of the latest commit of each key.
-    latest: BTreeMap<Box<[u8]>, Timestamp>,
-    /// Commits in order, for forgetting them.
-    order: VecDeque<(Timestamp, Box<[u8]>)>,
-    /// What large commits wrote, in order: from key to key, both included.
+    latest: BTreeMap<Arc<[u8]>, Timestamp>,
+    /// Commits in order, for forgetting and folding them.
+    order: VecDeque<(Timestamp, Arc<[u8]>)>,
+    /// Memory of the two, about.
+    bytes: usize,
+    /// What large commits wrote, in order.
     ranges: VecDeque<(Timestamp, KeySpan)>,
+    /// Where older commits wrote, and the time of the last of them; one for each key space.
+    folded: BTreeMap<StorageId, (Timestamp, KeySpan)>,
+    /// Commits up to this one may have written anything.
+    anything: Timestamp,
+    /// The newest commit that is in `ranges`, `folded` or `anything`.
+    newest_span: Timestamp,
 }
 
+/// From key to key, both included, of one key space.
 type KeySpan = (Vec<u8>, Vec<u8>);
 
+impl Default for CommitLog {
+    fn default() -> Self {
+        Self::with_memory(LOG_BYTES)
+    }
+}
+
 impl CommitLog {
+    fn with_memory(most_bytes: usize) -> Self {
+        CommitLog { active: AtomicUsize::new(0), most_bytes, state: Mutex::default() }
+    }
+
     /// Inside the commit section: `time` is visible, and the commits after it are still to come.
     pub(crate) fn register(&self, time: Timestamp) {
         let mut log = self.state.lock();
@@ -75,16 +114,15 @@ impl CommitLog {
             }
             self.active.fetch_sub(1, Ordering::AcqRel);
         }
-        let oldest = log.snapshots.first_key_value().map_or(Timestamp::MAX, |(time, _)| *time);
-        while log.order.front().is_some_and(|(time, _)| *time <= oldest) {
-            if let Some((time, key)) = log.order.pop_front()
-                && log.latest.get(&key) == Some(&time)
-            {
-                log.latest.remove(&key);
-            }
+        // Commits take the mutex inside their section: they must not wait for much memory to be freed.
+        if log.snapshots.is_empty() {
+            let all = std::mem::take(&mut *log);
+            drop(log);
+            drop(all);
+            return;
         }
-        while log.ranges.front().is_some_and(|(time, _)| *time <= oldest) {
-            log.ranges.pop_front();
+        while log.forget_some() {
+            MutexGuard::bump(&mut log);
         }
     }
 
@@ -95,16 +133,35 @@ impl CommitLog {
     /// Inside the commit section: the commit at `time` writes these keys.
     pub(crate) fn record<'a>(&self, time: Timestamp, keys: impl Iterator<Item = &'a [u8]>) {
         let mut log = self.state.lock();
+        if log.snapshots.is_empty() {
+            return;
+        }
         for key in keys {
-            let key: Box<[u8]> = key.into();
-            log.latest.insert(key.clone(), time);
-            log.order.push_back((time, key));
+            log.add(time, key);
+            // Takes out about as much as was put in: a commit pays for its own keys.
+            while log.bytes > self.most_bytes
+                && let Some((time, key)) = log.take_oldest()
+            {
+                if let Some(key) = key {
+                    log.fold(time, &key, &key);
+                }
+            }
         }
     }
 
-    /// Inside the commit section: the commit at `time` writes keys from `low` to `high`.
+    /// Inside the commit section: the commit at `time` writes keys from `low` to `high`, of one key space.
     pub(crate) fn record_range(&self, time: Timestamp, low: &[u8], high: &[u8]) {
-        self.state.lock().ranges.push_back((time, (low.to_vec(), high.to_vec())));
+        let mut log = self.state.lock();
+        if log.snapshots.is_empty() {
+            return;
+        }
+        log.newest_span = log.newest_span.max(time);
+        log.ranges.push_back((time, (low.to_vec(), high.to_vec())));
+        if log.ranges.len() > RANGES_MAX
+            && let Some((time, (low, high))) = log.ranges.pop_front()
+        {
+            log.fold(time, &low, &high);
+        }
     }
 
     /// Whether a commit after `since` wrote anything that was read. Inside the commit section the answer is final;
@@ -114,20 +171,120 @@ impl CommitLog {
         if reads.doomed {
             return Ok(true);
         }
-        let newest = [log.order.back().map(|(time, _)| *time), log.ranges.back().map(|(time, _)| *time)];
-        if newest.into_iter().flatten().all(|time| time <= since) {
+        let newer = log.order.len() - log.order.partition_point(|(time, _)| *time <= since);
+        let spans_are_newer = log.newest_span > since;
+        if newer == 0 && !spans_are_newer {
             return Ok(false);
         }
-        reads.any(|low, high| {
-            let in_range = |(time, (first, last)): &(Timestamp, KeySpan)| {
-                *time > since && &first[..] < high && low <= &last[..]
-            };
-            if log.ranges.iter().any(in_range) {
-                return true;
+        // Others may read at times long ago: what was committed since then is not to be looked through each time.
+        let are_few = newer <= FEW && reads.runs.is_empty();
+        if are_few {
+            if log.order.iter().rev().take(newer).any(|(_, key)| reads.contains(key)) {
+                return Ok(true);
             }
-            let written = log.latest.range::<[u8], _>((Bound::Included(low), Bound::Excluded(high)));
-            written.into_iter().any(|(_, time)| *time > since)
+            if !spans_are_newer {
+                return Ok(false);
+            }
+        }
+        reads.any(|low, high| {
+            spans_are_newer && log.spans_meet(since, low, high) || !are_few && log.keys_meet(since, low, high)
         })
+    }
+}
+
+/// The key space that a bound of an interval lies in; a bound that is too short to tell lies in all.
+fn storage_or(bound: &[u8], otherwise: StorageId) -> StorageId {
+    storage_of(bound).unwrap_or(otherwise)
+}
+
+impl Log {
+    fn add(&mut self, time: Timestamp, key: &[u8]) {
+        let known = self.latest.get_key_value(key).map(|(key, _)| key.clone());
+        let key = known.unwrap_or_else(|| {
+            self.bytes += KEY_BYTES + key.len();
+            Arc::from(key)
+        });
+        self.latest.insert(key.clone(), time);
+        self.order.push_back((time, key));
+        self.bytes += COMMIT_BYTES;
+    }
+
+    /// Takes out the oldest commit of a key, with the key if it has no later one.
+    fn take_oldest(&mut self) -> Option<(Timestamp, Option<Arc<[u8]>>)> {
+        let (time, key) = self.order.pop_front()?;
+        self.bytes -= COMMIT_BYTES;
+        if self.latest.get(&key) != Some(&time) {
+            return Some((time, None));
+        }
+        self.latest.remove(&key);
+        self.bytes -= KEY_BYTES + key.len();
+        Some((time, Some(key)))
+    }
+
+    /// Remembers of a commit only that it wrote keys from `low` to `high`, of one key space.
+    fn fold(&mut self, time: Timestamp, low: &[u8], high: &[u8]) {
+        self.newest_span = self.newest_span.max(time);
+        let storage = storage_or(low, 0);
+        let (low, high) = if low.len().max(high.len()) <= FOLDED_KEY_BYTES {
+            (low.to_vec(), high.to_vec())
+        } else {
+            storage_range(storage)
+        };
+        match self.folded.entry(storage) {
+            Entry::Vacant(vacant) => {
+                vacant.insert((time, (low, high)));
+            }
+            Entry::Occupied(mut occupied) => {
+                let (newest, (first, last)) = occupied.get_mut();
+                *newest = time.max(*newest);
+                if low < *first {
+                    *first = low;
+                }
+                if high > *last {
+                    *last = high;
+                }
+            }
+        }
+        if self.folded.len() > FOLDED_MAX {
+            self.anything = self.folded.values().map(|(time, _)| *time).max().unwrap_or(time);
+            self.folded.clear();
+        }
+    }
+
+    /// Forgets what was committed at or before the oldest snapshot. `false`: that was all; otherwise there may be more.
+    fn forget_some(&mut self) -> bool {
+        let oldest = self.snapshots.first_key_value().map_or(Timestamp::MAX, |(time, _)| *time);
+        for _ in 0..FORGOTTEN_AT_ONCE {
+            if self.order.front().is_none_or(|(time, _)| *time > oldest) {
+                if self.order.capacity() > 4 * (self.order.len() + FORGOTTEN_AT_ONCE) {
+                    self.order.shrink_to_fit();
+                }
+                while self.ranges.front().is_some_and(|(time, _)| *time <= oldest) {
+                    self.ranges.pop_front();
+                }
+                self.folded.retain(|_, (time, _)| *time > oldest);
+                return false;
+            }
+            self.take_oldest();
+        }
+        true
+    }
+
+    /// Whether a commit after `since` wrote in `low <= key < high`, by what is known of spans.
+    fn spans_meet(&self, since: Timestamp, low: &[u8], high: &[u8]) -> bool {
+        let meets = |(time, (first, last)): &(Timestamp, KeySpan)| {
+            *time > since && &first[..] < high && low <= &last[..]
+        };
+        let storages = storage_or(low, 0)..=storage_or(high, StorageId::MAX);
+        self.anything > since
+            || self.ranges.iter().any(meets)
+            || self.folded.range(storages).any(|(_, span)| meets(span))
+    }
+
+    /// The same by what is known of keys.
+    fn keys_meet(&self, since: Timestamp, low: &[u8], high: &[u8]) -> bool {
+        let written = self.latest.range::<[u8], _>((Bound::Included(low), Bound::Excluded(high)));
+        written.into_iter().any(|(_, time)| *time > since)
     }
 }
 
@@ -217,6 +374,12 @@ impl ReadSet {
         Ok(())
     }
 
+    /// Whether the key was read, as far as memory knows.
+    fn contains(&self, key: &[u8]) -> bool {
+        let before = self.intervals.range::<[u8], _>((Bound::Unbounded, Bound::Included(key))).next_back();
+        before.is_some_and(|(_, high)| key < &high[..])
+    }
+
     /// Whether `hit` says so of any interval.
     fn any(&mut self, hit: impl Fn(&[u8], &[u8]) -> bool) -> Result<bool> {
         if self.intervals.iter().any(|(low, high)| hit(low, high)) {
@@ -279,9 +442,121 @@ mod tests {
         log.unregister(Timestamp(20));
         assert!(!log.is_active());
         assert_eq!(log.state.lock().latest.len(), 0);
+        log.record(Timestamp(30), [&b"b"[..]].into_iter());
+        assert_eq!(log.state.lock().order.len(), 0, "nobody is going to ask");
+    }
+
+    fn key(storage: u32, number: u32) -> Vec<u8> {
+        [storage.to_be_bytes(), number.to_be_bytes()].concat()
+    }
+
+    /// Whether a snapshot of `since` that has read these keys is in conflict.
+    fn conflicts(log: &CommitLog, since: u64, low: &[u8], high: &[u8]) -> bool {
+        let mut reads = ReadSet::default();
+        reads.add(low, high).unwrap();
+        log.conflicts(Timestamp(since), &mut reads).unwrap()
+    }
+
+    /// One transaction is idle, and everybody else goes on.
+    #[test]
+    fn a_snapshot_that_is_held_does_not_cost_more_and_more() {
+        let log = CommitLog::with_memory(200_000);
+        log.register(Timestamp(10));
+        for time in 11..20_000 {
+            let number = time as u32;
+            log.record(Timestamp(time), [&key(1, 7)[..], &key(2, number % 100)].into_iter());
+        }
+        assert!(log.state.lock().bytes <= 200_000);
+        assert!(log.state.lock().folded.is_empty(), "they were written again since then");
+        for time in 20_000..40_000 {
+            log.record(Timestamp(time), [&key(3, time as u32)[..]].into_iter());
+        }
+        assert!(log.state.lock().bytes <= 200_000);
+        assert!(log.state.lock().order.capacity() <= 10_000);
+        let conflicts =
+            |since, storage, low, high| conflicts(&log, since, &key(storage, low), &key(storage, high));
+        assert!(conflicts(10, 3, 20_000, 20_001) && conflicts(10, 3, 39_999, 40_000));
+        assert!(conflicts(10, 1, 0, 8) && conflicts(10, 2, 50, 51));
+        assert!(!conflicts(10, 1, 8, 100), "behind everything that was written there");
+        assert!(!conflicts(10, 4, 0, u32::MAX) && !conflicts(10, 0, 0, u32::MAX));
+        log.register(Timestamp(39_000));
+        assert!(!conflicts(39_000, 3, 20_000, 39_001), "what was folded is older");
+        assert!(conflicts(39_000, 3, 20_000, 39_002));
+        log.unregister(Timestamp(10));
+        assert_eq!(log.state.lock().order.len(), 999);
+        assert!(log.state.lock().folded.is_empty());
+        log.unregister(Timestamp(39_000));
+        assert_eq!(log.state.lock().bytes, 0);
+    }
+
+    #[test]
+    fn not_even_key_spaces_without_number_cost_more_and_more() {
+        let log = CommitLog::with_memory(0);
+        log.register(Timestamp(10));
+        let long = [7u8; 10_000];
+        log.record(Timestamp(11), [&long[..]].into_iter());
+        assert!(log.state.lock().folded.values().all(|(_, (low, high))| low.len() + high.len() < 100));
+        let (low, high) = (&[7, 7, 7, 7, 6][..], &[7, 7, 7, 7, 8][..]);
+        assert!(conflicts(&log, 10, low, high) && !conflicts(&log, 11, low, high));
+        for storage in 0..2 * FOLDED_MAX as u32 {
+            log.record(Timestamp(20 + u64::from(storage)), [&key(storage, 1)[..]].into_iter());
+            log.record_range(Timestamp(20 + u64::from(storage)), &key(storage, 1), &key(storage, 2));
+        }
+        assert!(log.state.lock().folded.len() <= FOLDED_MAX);
+        assert!(log.state.lock().ranges.len() <= RANGES_MAX);
+        let anything = log.state.lock().anything;
+        assert!(conflicts(&log, 10, &key(u32::MAX, 1), &key(u32::MAX, 2)));
+        assert!(!conflicts(&log, anything.0, &key(u32::MAX, 1), &key(u32::MAX, 2)));
     }
 
     proptest! {
+        /// With memory enough the answer is exact; without, no conflict is missed.
+        #[test]
+        fn no_conflict_is_missed(
+            commits in proptest::collection::vec(
+                (proptest::collection::btree_set((0u32..3, 0u32..20), 1..4), any::<bool>()), 0..60),
+            held in proptest::collection::vec(0u64..60, 1..4),
+            let_go in 0usize..3,
+            reads in proptest::collection::vec((0u32..3, 0u32..20, 1u32..4), 1..4),
+            since in 0u64..60,
+            most_bytes in prop_oneof![Just(0usize), Just(400), Just(2000), Just(1 << 20)],
+        ) {
+            let log = CommitLog::with_memory(most_bytes);
+            let at = |time: u64| Timestamp(time + 1);
+            let held: Vec<u64> = [since].into_iter().chain(held).collect();
+            let mut conflict = false;
+            for (time, (written, as_range)) in commits.iter().enumerate() {
+                let time = time as u64;
+                held.iter().filter(|held| **held == time).for_each(|held| log.register(at(*held)));
+                let keys: Vec<Vec<u8>> = written.iter().map(|(storage, number)| key(*storage, *number)).collect();
+                if !log.is_active() {
+                    continue;
+                }
+                // One key is its own span.
+                if *as_range && keys.len() == 1 {
+                    log.record_range(Timestamp(time + 2), &keys[0], &keys[0]);
+                } else {
+                    log.record(Timestamp(time + 2), keys.iter().map(|key| &key[..]));
+                }
+                let is_read = |(storage, number): &(u32, u32)| reads.iter()
+                    .any(|(of, low, count)| of == storage && (*low..low + count).contains(number));
+                conflict |= time >= since && written.iter().any(is_read);
+            }
+            if since < commits.len() as u64 {
+                for other in held.iter().skip(1).take(let_go).filter(|held| **held < commits.len() as u64) {
+                    log.unregister(at(*other));
+                }
+                let mut set = ReadSet::default();
+                for (storage, low, count) in &reads {
+                    set.add(&key(*storage, *low), &key(*storage, low + count)).unwrap();
+                }
+                let found = log.conflicts(at(since), &mut set).unwrap();
+                prop_assert!(found || !conflict);
+                prop_assert!(found == conflict || most_bytes < 1 << 20);
+                prop_assert!(log.state.lock().bytes <= most_bytes);
+            }
+        }
+
         /// Merged or spilled, an interval set has exactly the keys that were added.
         #[test]
         fn read_set_is_the_union(
