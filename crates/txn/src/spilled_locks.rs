@@ -140,15 +140,18 @@ impl SpilledLocks {
     }
 }
 
-/// Hands the transaction's row locks over to the store. After an error they are still here.
+/// Hands the transaction's row locks over to the store. After an error they are still here, and some of them in the store as well:
+/// whoever rolls back takes both back.
 pub(crate) fn write_out(
     database: &Inner,
     owner: &Arc<LockOwner>,
     own: &std::sync::OnceLock<Arc<Holder>>,
 ) -> Result<()> {
     let engine = &database.pipeline.engine;
-    let rows = database.locks.row_locks(owner);
-    let Some(up_to) = rows.iter().map(|(_, (place, _))| *place).max() else { return Ok(()) };
+    let (rows, up_to) = database.locks.begin_hand_over(owner);
+    if rows.is_empty() {
+        return Ok(());
+    }
     let holder = match own.get() {
         Some(holder) => holder.clone(),
         None => {

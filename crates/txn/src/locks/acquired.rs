@@ -37,7 +37,7 @@ pub(super) struct AcquiredList {
     entries: Vec<Acquired>,
     last: u64,
     bytes: usize,
-    /// No later place was ever handed over.
+    /// No later place has a record.
     handed_over: u64,
     /// Places that were rolled back and may have records.
     undone: Undone<u64>,
@@ -98,11 +98,14 @@ impl AcquiredList {
         self.undone.contains(place)
     }
 
+    /// Records are going to be written, of places up to this one.
+    pub(super) fn begin_hand_over(&mut self, up_to: u64) {
+        self.handed_over = self.handed_over.max(up_to);
+    }
+
     /// Takes those of which `gone` says so: they have records.
     pub(super) fn hand_over(&mut self, mut gone: impl FnMut(&Acquired) -> bool) {
-        let handed_over = self.entries.extract_if(.., |entry| gone(entry));
-        for entry in handed_over {
-            self.handed_over = self.handed_over.max(entry.place);
+        for entry in self.entries.extract_if(.., |entry| gone(entry)) {
             self.bytes -= entry.bytes();
         }
         if self.entries.capacity() > 2 * self.entries.len() {
@@ -144,6 +147,7 @@ mod tests {
     fn what_comes_back_takes_its_old_place() {
         let mut list = AcquiredList::default();
         (0..6).for_each(|_| list.push(row()));
+        list.begin_hand_over(6);
         list.hand_over(|entry| entry.place < 6);
         assert_eq!(places(&list), [6]);
         list.bring_back(Acquired { place: 3, ..row() });

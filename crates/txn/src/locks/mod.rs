@@ -460,18 +460,24 @@ impl LockManager {
         self.hand_overs.load(Ordering::Acquire)
     }
 
-    /// The row locks that the transaction has here, by key and place.
-    pub(crate) fn row_locks(&self, owner: &LockOwner) -> Vec<(Arc<[u8]>, PlacedMode)> {
+    /// The row locks that the transaction has here, by key and place, and the last of their places. From now on they may have
+    /// records, whatever becomes of the hand-over: rolling back takes those back too.
+    pub(crate) fn begin_hand_over(&self, owner: &LockOwner) -> (Vec<(Arc<[u8]>, PlacedMode)>, u64) {
         let mut rows: Vec<(Arc<[u8]>, PlacedMode)> = Vec::new();
-        for entry in owner.acquired.lock().iter() {
+        let mut up_to = 0;
+        let mut list = owner.acquired.lock();
+        for entry in list.iter() {
             if let LockKey::Row(key) = &entry.key
                 && let Some(mode) = entry.mode.row_mode()
             {
                 rows.push((key.clone(), (entry.place, mode)));
+                up_to = up_to.max(entry.place);
             }
         }
+        list.begin_hand_over(up_to);
+        drop(list);
         rows.sort_unstable();
-        rows
+        (rows, up_to)
     }
 
     /// Forgets row locks that have records now: those up to a place, save those that somebody waits for.

@@ -421,11 +421,11 @@ fn hand_overs_are_noticed_and_come_back() {
     let before = manager.hand_overs();
     manager.lock_row(&a, b"k", RowLockMode::Share, BLOCK).unwrap();
     manager.lock_row(&a, b"k", RowLockMode::Update, BLOCK).unwrap();
-    let rows = manager.row_locks(&a);
+    let (rows, up_to) = manager.begin_hand_over(&a);
     let stored: Vec<PlacedMode> = rows.iter().map(|(_, placed)| *placed).collect();
     assert_eq!(stored, [(1, RowLockMode::Share), (2, RowLockMode::Update)]);
     assert!(a.memory() > 0);
-    manager.hand_over_rows(&a, 2);
+    manager.hand_over_rows(&a, up_to);
     assert!(manager.list().is_empty() && a.memory() == 0);
     let ask = |mode, number| manager.lock_row_unless_moved(&b, b"k", mode, WaitPolicy::Skip, number).unwrap();
     assert_eq!(ask(RowLockMode::Update, before), None);
@@ -438,5 +438,26 @@ fn hand_overs_are_noticed_and_come_back() {
     manager.release_all(&a);
     assert!(!manager.bring_back(&a, b"k", &stored, RowLockMode::Update, true), "it has ended");
     manager.release_all(&b);
+    assert!(manager.list().is_empty());
+}
+
+/// Some of the records were written, then there was no room: rolling back takes those back too.
+#[test]
+fn records_of_a_failed_hand_over_can_be_rolled_back() {
+    let manager = LockManager::new();
+    let a = owner(1);
+    manager.lock_row(&a, b"before", RowLockMode::Update, BLOCK).unwrap();
+    let mark = manager.savepoint(&a);
+    manager.lock_row(&a, b"k", RowLockMode::Update, BLOCK).unwrap();
+    let (rows, _) = manager.begin_hand_over(&a);
+    let stored = |key: &[u8]| -> Vec<PlacedMode> {
+        rows.iter().filter(|(of, _)| **of == *key).map(|(_, placed)| *placed).collect()
+    };
+    manager.rollback_to(&a, mark);
+    assert!(!manager.bring_back(&a, b"k", &stored(b"k"), RowLockMode::Update, true));
+    assert!(manager.bring_back(&a, b"before", &stored(b"before"), RowLockMode::Update, true));
+    assert_eq!(a.strongest(&stored(b"k")), None);
+    assert_eq!(a.strongest(&stored(b"before")), Some(RowLockMode::Update));
+    manager.release_all(&a);
     assert!(manager.list().is_empty());
 }
