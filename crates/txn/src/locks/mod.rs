@@ -492,7 +492,8 @@ impl LockManager {
         self.table.shrink();
     }
 
-    /// `false` if it stays.
+    /// Takes its own mode from the holder, and no other: the key's other entries may stay, because somebody waited when they
+    /// were looked at or does when they are. `false` if this one stays.
     fn hand_over(&self, agent: Agent, entry: &Acquired) -> bool {
         let LockKey::Row(key) = &entry.key else { return false };
         let mut shard = self.table.shard(entry.hash);
@@ -500,7 +501,7 @@ impl LockManager {
         if !state.waiters.is_empty() && state.is_held_by(agent) {
             return false;
         }
-        state.release(agent, None);
+        state.release(agent, Some(entry.mode));
         shard.remove_unused(entry.hash, KeyRef::Row(key));
         true
     }

@@ -441,6 +441,43 @@ fn hand_overs_are_noticed_and_come_back() {
     assert!(manager.list().is_empty());
 }
 
+/// Somebody waits when the first of a key's entries is looked at, and has given up when the second one is.
+#[test]
+fn handing_over_one_mode_leaves_the_other() {
+    let manager = Arc::new(LockManager::new());
+    let a = owner(1);
+    manager.lock_row(&a, b"other", RowLockMode::Share, BLOCK).unwrap();
+    manager.lock_row(&a, b"k", RowLockMode::Share, BLOCK).unwrap();
+    let mark = manager.savepoint(&a);
+    manager.lock_row(&a, b"k", RowLockMode::NoKeyUpdate, BLOCK).unwrap();
+    let (rows, up_to) = manager.begin_hand_over(&a);
+    let stored: Vec<PlacedMode> =
+        rows.iter().map(|(_, placed)| *placed).filter(|(place, _)| *place > 1).collect();
+    assert_eq!((up_to, &stored[..]), (3, &[(2, RowLockMode::Share), (3, RowLockMode::NoKeyUpdate)][..]));
+    let waiting = Actor::start(&manager, 2);
+    waiting.begin_row("k", RowLockMode::Update, BLOCK);
+    until_waiting(&manager, 1);
+    a.acquired.lock().hand_over(|entry| {
+        let goes = manager.hand_over(a.agent, entry);
+        if !goes {
+            waiting.session.interrupt.raise(CancelReason::UserRequest);
+            assert!(matches!(waiting.answer(), Err(Error::Cancelled(_))));
+        }
+        goes
+    });
+    manager.rollback_to(&a, mark);
+    let b = owner(3);
+    assert!(manager.bring_back(&a, b"k", &stored, RowLockMode::Update, true));
+    assert_eq!(
+        manager.lock_row(&b, b"k", RowLockMode::Update, WaitPolicy::Skip).unwrap(),
+        LockOutcome::Skipped
+    );
+    assert_eq!(manager.lock_row(&b, b"k", RowLockMode::Share, WaitPolicy::Skip).unwrap(), GRANTED);
+    manager.release_all(&a);
+    manager.release_all(&b);
+    assert!(manager.list().is_empty());
+}
+
 /// Some of the records were written, then there was no room: rolling back takes those back too.
 #[test]
 fn records_of_a_failed_hand_over_can_be_rolled_back() {
