@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use rocksdb::checkpoint::Checkpoint;
 use rocksdb::{ColumnFamily, ColumnFamilyDescriptor, DB, WriteBatch, WriteOptions};
 
@@ -52,7 +52,7 @@ pub struct Engine {
     sync_observer: OnceLock<SyncObserver>,
     dead_ranges: Arc<DeadRanges>,
     pub(crate) gc: Arc<gc::Shared>,
-    /// Taken before `gc`'s locks.
+    /// Taken before `gc`'s locks, and inside the commit section by commits that set retentions: nobody waits for the section with it.
     pub(crate) history: Mutex<History>,
     /// One collector at a time.
     pub(crate) collecting: Mutex<()>,
@@ -218,6 +218,7 @@ impl Engine {
             value: Vec::new(),
             writing: self.dead_ranges.begin_write(),
             writes: self.gc.writes.batch(),
+            history: None,
         }
     }
 
@@ -225,6 +226,10 @@ impl Engine {
     pub fn write(&self, mut batch: Batch<'_>) -> Result<()> {
         self.db.write_opt(std::mem::take(&mut batch.rocks), &self.write_options)?;
         self.gc.writes.add(std::mem::take(&mut batch.writes));
+        if let Some((mut history, next)) = batch.history.take() {
+            *history = next;
+            self.gc.publish(history.horizons());
+        }
         Ok(())
     }
 
@@ -409,6 +414,9 @@ pub struct Batch<'engine> {
     writing: Writing,
     /// For the collector.
     writes: BatchWrites,
+    /// Once it sets a retention: the history as it is, locked until the batch is written, and as it is then. A retention and a
+    /// horizon share a record: whoever moves horizons meanwhile would be undone by what is in the batch, or undo it.
+    history: Option<(MutexGuard<'engine, History>, History)>,
 }
 
 impl Drop for Batch<'_> {
@@ -497,11 +505,16 @@ impl<'engine> Batch<'engine> {
         self.meta_put(&meta::dropped_key(storage), &at.0.to_be_bytes());
     }
 
-    /// The storage's own retention; `None`: it follows the database's. [`Engine::apply_retentions`] when it is written.
+    /// The storage's own retention; `None`: it follows the database's. Horizons stand still until the batch is written, or dropped.
     pub fn set_retention(&mut self, storage: StorageId, retention: Option<Retention>) {
-        let mut history = self.engine.history.lock().clone();
-        history.set_own_retention(storage, retention);
-        if let Some(record) = history.encode_own(storage) {
+        let engine = self.engine;
+        let (_, next) = self.history.get_or_insert_with(|| {
+            let history = engine.history.lock();
+            let next = history.clone();
+            (history, next)
+        });
+        next.set_own_retention(storage, retention);
+        if let Some(record) = next.encode_own(storage) {
             self.meta_put(&meta::retention_key(storage), &record);
         }
     }

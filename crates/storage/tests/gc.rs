@@ -1,11 +1,12 @@
 //! Garbage collection: one test for each rule, and the same random history with and without it.
 //!
-//! Nothing here sleeps or looks at a clock: `now` and `settled` are given to the collector by hand.
+//! Nothing here asks a clock what time it is: `now` and `settled` are given to the collector by hand.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use cairn_storage::{
     Clock, Cursor, Direction, Engine, EngineOptions, PinGuard, PinKind, ReadStats, Resources, Retention,
@@ -228,7 +229,6 @@ fn storages_have_retentions_of_their_own() {
     let mut batch = store.engine.batch();
     batch.set_retention(TABLE + 1, Some(Retention::Micros(0)));
     store.engine.write(batch).unwrap();
-    store.engine.apply_retentions(&[(TABLE + 1, Some(Retention::Micros(0)))]);
     store.collect(at(110));
     store.flush_and_compact();
     assert_eq!((store.versions(&key(1)).len(), store.versions(&other).len()), (10, 1));
@@ -240,6 +240,35 @@ fn storages_have_retentions_of_their_own() {
     let store = store.restart();
     assert_eq!(store.engine.storage_retention(TABLE + 1), Some(Retention::Micros(0)));
     assert_eq!(store.engine.horizons().of(TABLE + 1), at(110));
+}
+
+/// A commit sets a retention while the collector moves the horizon that is in the same record: what is found again has both.
+#[test]
+fn retentions_and_horizons_do_not_undo_each_other() {
+    let store = Store::new(EngineOptions { retention: Retention::Micros(60_000_000), ..options() });
+    let mut batch = store.engine.batch();
+    batch.set_retention(TABLE, Some(Retention::Micros(0)));
+    store.engine.write(batch).unwrap();
+    store.collect(at(100));
+    assert_eq!(store.engine.horizons().of(TABLE), at(100));
+    let mut batch = store.engine.batch();
+    batch.set_retention(TABLE, Some(Retention::Micros(1_000_000)));
+    batch.set_retention(TABLE + 1, Some(Retention::Forever));
+    let engine = store.engine.clone();
+    let collector = std::thread::spawn(move || engine.advance_horizons(at(110), at(110)).unwrap());
+    // Time enough for it to go ahead, if nothing holds it back.
+    let begun = Instant::now();
+    while !collector.is_finished() && begun.elapsed() < Duration::from_millis(200) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    store.engine.write(batch).unwrap();
+    collector.join().unwrap();
+    let horizons = store.engine.horizons();
+    assert!(horizons.of(TABLE) > at(100));
+    let store = store.restart();
+    assert_eq!(store.engine.horizons(), horizons);
+    assert_eq!(store.engine.storage_retention(TABLE), Some(Retention::Micros(1_000_000)));
+    assert_eq!(store.engine.storage_retention(TABLE + 1), Some(Retention::Forever));
 }
 
 fn fill_and_delete(store: &Store, numbers: std::ops::Range<u32>, from: u64) {
@@ -412,7 +441,6 @@ fn the_horizon_of_a_dropped_storage_is_remembered() {
     batch.set_retention(TABLE, Some(Retention::Micros(0)));
     batch.add_dropped_storage(TABLE, at(110));
     store.engine.write_at(batch, at(110)).unwrap();
-    store.engine.apply_retentions(&[(TABLE, Some(Retention::Micros(0)))]);
     store.collect(at(120));
     assert_eq!(store.engine.dropped_storages().unwrap(), []);
     let store = store.restart();
@@ -595,7 +623,6 @@ fn run(steps: &[Step], retention: Retention) {
                 let mut batch = store.engine.batch();
                 batch.set_retention(TABLE, retention);
                 store.engine.write(batch).unwrap();
-                store.engine.apply_retentions(&[(TABLE, retention)]);
             }
             Step::Flush => store.engine.flush().unwrap(),
             Step::Compact => store.engine.compact(),

@@ -838,7 +838,6 @@ impl Transaction for Txn {
                     database.recent.note_all(time);
                     database.wake_mover();
                 }
-                engine.apply_retentions(&state.retentions);
                 for (key, _) in state.writes.outcome() {
                     database.recent.note(key, time);
                 }

@@ -170,18 +170,6 @@ impl Engine {
         Ok(())
     }
 
-    /// Takes over the retentions that a batch with [`crate::Batch::set_retention`] has written.
-    pub fn apply_retentions(&self, retentions: &[(StorageId, Option<Retention>)]) {
-        if retentions.is_empty() {
-            return;
-        }
-        let mut history = self.history.lock();
-        for (storage, retention) in retentions {
-            history.set_own_retention(*storage, *retention);
-        }
-        self.gc.publish(history.horizons());
-    }
-
     /// To be called every second or so, whatever the collector is doing: time counts only while somebody looks.
     pub fn look_at_clock(&self, now: Timestamp) {
         if let Some(mut history) = self.history.try_lock() {
