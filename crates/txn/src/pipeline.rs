@@ -135,8 +135,13 @@ impl Pipeline {
     }
 
     /// The time that must be durable before anybody may be told what was seen: every commit at or below `seen` is durable then,
-    /// or was asynchronous.
+    /// or was asynchronous. It is visible.
     pub(crate) fn settled_at(&self, seen: Timestamp) -> Timestamp {
+        if seen > self.visible() {
+            // Whoever reads the newest state meets commits that are in the memtable and not visible yet. What they promise is
+            // known when they have left the section. (Or it is a row of a bulk load, whose time is nobody's commit.)
+            drop(self.section.lock());
+        }
         // If the newest promise lies beyond what was seen, an older one may still be open: then it is `seen` itself.
         seen.min(Timestamp(self.last_sync_commit.load(Ordering::Acquire)))
     }

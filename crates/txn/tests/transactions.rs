@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 
 use cairn_txn::{
@@ -384,6 +384,31 @@ fn asynchronous_commits_are_synced_soon_and_nobody_waits_for_them() {
         assert!(started.elapsed() < Duration::from_secs(5));
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// Reads of the newest state meet commits that have not left the commit section, and owe as much to those as to others.
+#[test]
+fn what_a_commit_under_way_promises_is_owed() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(directory.path());
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let begun = Instant::now();
+            while begun.elapsed() < Duration::from_millis(500) {
+                let txn = read_committed(&database);
+                put(&txn, "a", "1");
+                txn.commit(Durability::Promised, None).unwrap();
+            }
+            done.store(true, Ordering::SeqCst);
+        });
+        while !done.load(Ordering::SeqCst) {
+            let reader = read_committed(&database);
+            let newest = reader.newest(&key("a")).unwrap();
+            assert_eq!(reader.settled_at(), newest.committed_at);
+            assert!(reader.settled_at() <= database.visible());
+        }
+    });
 }
 
 /// Many writers share fsyncs.
