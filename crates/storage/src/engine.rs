@@ -211,39 +211,55 @@ impl Engine {
     // ---- writing ----------------------------------------------------------------------------------------
 
     pub fn batch(&self) -> Batch<'_> {
+        self.batch_in(BatchMemory::default())
+    }
+
+    /// The same in memory that was made before: for inside of the commit section.
+    pub fn batch_in(&self, memory: BatchMemory) -> Batch<'_> {
+        let BatchMemory { rocks, key, value } = memory;
         Batch {
-            engine: self,
-            rocks: WriteBatch::default(),
-            key: Vec::new(),
-            value: Vec::new(),
-            writing: self.dead_ranges.begin_write(),
+            in_flight: InFlight { engine: self, writing: self.dead_ranges.begin_write() },
+            rocks,
+            key,
+            value,
             writes: self.gc.writes.batch(),
             history: None,
         }
     }
 
     /// Writes the batch to log and memtable; not durable before the next [`Engine::sync`].
-    pub fn write(&self, mut batch: Batch<'_>) -> Result<()> {
-        self.db.write_opt(std::mem::take(&mut batch.rocks), &self.write_options)?;
-        self.gc.writes.add(std::mem::take(&mut batch.writes));
-        if let Some((mut history, next)) = batch.history.take() {
+    pub fn write(&self, batch: Batch<'_>) -> Result<()> {
+        self.write_and_leave(batch).map(drop)
+    }
+
+    fn write_and_leave(&self, batch: Batch<'_>) -> Result<Leftovers<'_>> {
+        let Batch { in_flight, rocks, key, value, writes, history } = batch;
+        self.db.write_opt(rocks, &self.write_options)?;
+        // At once: while it is in flight, scans can learn less.
+        drop(in_flight);
+        if let Some((mut history, next)) = history {
             *history = next;
             self.gc.publish(history.horizons());
         }
-        Ok(())
+        Ok(Leftovers { engine: self, writes, _memory: (key, value) })
     }
 
     /// The same for a batch whose newest version is of `newest`: raises the clock ceiling with it if need be.
-    pub fn write_at(&self, mut batch: Batch<'_>, newest: Timestamp) -> Result<()> {
+    pub fn write_at(&self, batch: Batch<'_>, newest: Timestamp) -> Result<()> {
+        self.write_at_and_leave(batch, newest).map(drop)
+    }
+
+    /// The same for inside of the commit section: what need not be done there is left over.
+    pub fn write_at_and_leave(&self, mut batch: Batch<'_>, newest: Timestamp) -> Result<Leftovers<'_>> {
         if newest.0 <= self.ceiling.load(Ordering::Acquire) {
-            return self.write(batch);
+            return self.write_and_leave(batch);
         }
         let _one_at_a_time = self.raise_ceiling.lock();
         let ceiling = newest.0.saturating_add(self.clock_reserve);
         batch.meta_put(meta::CEILING_KEY, &ceiling.to_be_bytes());
-        self.write(batch)?;
+        let leftovers = self.write_and_leave(batch)?;
         self.ceiling.fetch_max(ceiling, Ordering::AcqRel);
-        Ok(())
+        Ok(leftovers)
     }
 
     /// Makes everything durable that was written before the call.
@@ -404,25 +420,66 @@ impl Engine {
     }
 }
 
-/// Changes that become visible together.
-pub struct Batch<'engine> {
-    engine: &'engine Engine,
+/// Memory for a batch that is about to be built where others wait.
+#[derive(Default)]
+pub struct BatchMemory {
     rocks: WriteBatch,
     key: Vec<u8>,
     value: Vec<u8>,
-    /// In flight until it is written, or dropped.
+}
+
+impl BatchMemory {
+    /// For about so many bytes of keys and values; a batch may become larger.
+    pub fn for_bytes(bytes: usize) -> Self {
+        // Whoever writes more has other costs than these.
+        const BATCH_MAX: usize = 64 << 10;
+        const VALUE_MAX: usize = 1 << 10;
+        const KEY: usize = 64;
+        BatchMemory {
+            rocks: WriteBatch::with_capacity_bytes(bytes.min(BATCH_MAX)),
+            key: Vec::with_capacity(KEY),
+            value: Vec::with_capacity(bytes.min(VALUE_MAX)),
+        }
+    }
+}
+
+/// What is still to be done when a batch is written, in no order with other batches: statistics, and memory to be freed. Done
+/// when it is dropped; outside of the commit section, if the batch was written inside.
+pub struct Leftovers<'engine> {
+    engine: &'engine Engine,
+    writes: BatchWrites,
+    _memory: (Vec<u8>, Vec<u8>),
+}
+
+impl Drop for Leftovers<'_> {
+    fn drop(&mut self) {
+        self.engine.gc.writes.add(std::mem::take(&mut self.writes));
+    }
+}
+
+/// A batch's place among those in flight: until it is written, or dropped.
+struct InFlight<'engine> {
+    engine: &'engine Engine,
     writing: Writing,
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.engine.dead_ranges.end_write(&self.writing);
+    }
+}
+
+/// Changes that become visible together.
+pub struct Batch<'engine> {
+    in_flight: InFlight<'engine>,
+    rocks: WriteBatch,
+    key: Vec<u8>,
+    value: Vec<u8>,
     /// For the collector.
     writes: BatchWrites,
     /// Once it sets a retention: the history as it is, locked until the batch is written, and as it is then. A retention and a
     /// horizon share a record: whoever moves horizons meanwhile would be undone by what is in the batch, or undo it.
     history: Option<(MutexGuard<'engine, History>, History)>,
-}
-
-impl Drop for Batch<'_> {
-    fn drop(&mut self) {
-        self.engine.dead_ranges.end_write(&self.writing);
-    }
 }
 
 impl<'engine> Batch<'engine> {
@@ -437,12 +494,13 @@ impl<'engine> Batch<'engine> {
     /// A value, or a tombstone for `None`.
     pub fn version(&mut self, key: &[u8], time: Timestamp, payload: Option<&[u8]>) {
         debug_assert!(key.len() >= key::STORAGE_ID_BYTES && time > Timestamp::MIN && time <= Timestamp::LAST);
+        let InFlight { engine, writing } = &mut self.in_flight;
         if payload.is_some() {
-            self.engine.dead_ranges.register(&mut self.writing, key);
+            engine.dead_ranges.register(writing, key);
         }
         key::write_stored(&mut self.key, key, time);
         value::write_stored(&mut self.value, payload);
-        self.engine.gc.watch.note(key);
+        engine.gc.watch.note(key);
         let bytes = self.key.len() + self.value.len();
         let storage = key::storage_of(key).unwrap_or_default();
         self.writes.note(storage, key, time, payload.is_none(), bytes);
@@ -452,8 +510,9 @@ impl<'engine> Batch<'engine> {
     /// Inside the commit section: an uncommitted write of the key is on its way.
     pub(crate) fn marker(&mut self, key: &[u8], time: Timestamp) {
         debug_assert!(key.len() >= key::STORAGE_ID_BYTES && time.is_provisional());
-        self.engine.dead_ranges.register(&mut self.writing, key);
-        self.engine.gc.watch.note(key);
+        let InFlight { engine, writing } = &mut self.in_flight;
+        engine.dead_ranges.register(writing, key);
+        engine.gc.watch.note(key);
         key::write_stored(&mut self.key, key, time);
         self.rocks.put(&self.key, [value::MARKER]);
     }
@@ -464,7 +523,7 @@ impl<'engine> Batch<'engine> {
     }
 
     pub(crate) fn engine(&self) -> &'engine Engine {
-        self.engine
+        self.in_flight.engine
     }
 
     pub(crate) fn rocks(&mut self) -> &mut WriteBatch {
@@ -507,7 +566,7 @@ impl<'engine> Batch<'engine> {
 
     /// The storage's own retention; `None`: it follows the database's. Horizons stand still until the batch is written, or dropped.
     pub fn set_retention(&mut self, storage: StorageId, retention: Option<Retention>) {
-        let engine = self.engine;
+        let engine = self.engine();
         let (_, next) = self.history.get_or_insert_with(|| {
             let history = engine.history.lock();
             let next = history.clone();
@@ -536,11 +595,11 @@ impl<'engine> Batch<'engine> {
     }
 
     pub(crate) fn meta_put(&mut self, key: &[u8], value: &[u8]) {
-        self.rocks.put_cf(self.engine.meta_family(), key, value);
+        self.rocks.put_cf(self.engine().meta_family(), key, value);
     }
 
     pub(crate) fn meta_delete(&mut self, key: &[u8]) {
-        self.rocks.delete_cf(self.engine.meta_family(), key);
+        self.rocks.delete_cf(self.engine().meta_family(), key);
     }
 }
 

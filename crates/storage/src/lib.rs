@@ -41,7 +41,7 @@ pub use census::{Census, Space};
 pub use clock::{Clock, SystemTime, TimeSource};
 pub use cursor::{Cursor, Direction};
 pub use dead_ranges::DeadRanges;
-pub use engine::{Batch, Engine, PointReader, SyncObserver, SyncPhase, Version};
+pub use engine::{Batch, BatchMemory, Engine, Leftovers, PointReader, SyncObserver, SyncPhase, Version};
 pub use error::{Error, Result};
 pub use gc::{Collected, DEFAULT_RETENTION, Horizons, PastPin, Retention, Section};
 pub use key::StorageId;

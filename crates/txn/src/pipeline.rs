@@ -5,6 +5,8 @@
 //!   tick -> write log + memtable -> before_visible        | release row locks -> fsync with others -> reply
 //!        -> publish `visible`                             |
 //! ```
+//! Everybody's commits pass through the section, so what needs no order is kept out of it: memory is allocated before
+//! ([`BatchMemory`]), statistics are counted afterwards ([`cairn_storage::Leftovers`]).
 //!
 //! Invariants:
 //! - Commit times are assigned in the order in which commits are written to the log, so a crash leaves a prefix
@@ -19,7 +21,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cairn_storage::{Batch, Clock, Engine, Timestamp};
+use cairn_storage::{Batch, BatchMemory, Clock, Engine, Timestamp};
 use parking_lot::Mutex;
 
 use crate::group_sync::GroupSync;
@@ -64,26 +66,32 @@ impl Pipeline {
     }
 
     /// Runs `validate`, which may refuse, then `fill` with the commit time, writes what it filled in, and publishes it. Not durable yet.
+    /// `bytes`: about so much is going to be filled in.
     ///
     /// An error means that nothing happened. An input/output error other than a full disk leaves open whether
     /// something did, so it ends the process.
     pub(crate) fn commit(
         &self,
         durability: Durability,
+        bytes: usize,
         validate: impl FnOnce() -> Result<()>,
         fill: impl FnOnce(&mut Batch<'_>, Timestamp),
         before_visible: Option<&dyn Fn()>,
     ) -> Result<Timestamp> {
+        let memory = BatchMemory::for_bytes(bytes);
         let section = self.section.lock();
         validate()?;
         let ends_process = EndProcessOnPanic;
         let time = self.clock.tick();
-        let mut batch = self.engine.batch();
+        let mut batch = self.engine.batch_in(memory);
         fill(&mut batch, time);
-        if let Err(error) = self.checked(self.engine.write_at(batch, time)) {
-            std::mem::forget(ends_process);
-            return Err(error);
-        }
+        let leftovers = match self.checked(self.engine.write_at_and_leave(batch, time)) {
+            Ok(leftovers) => leftovers,
+            Err(error) => {
+                std::mem::forget(ends_process);
+                return Err(error);
+            }
+        };
         if durability != Durability::Async {
             self.last_sync_commit.store(time.0, Ordering::Release);
         }
@@ -93,6 +101,7 @@ impl Pipeline {
         self.visible.store(time.0, Ordering::Release);
         std::mem::forget(ends_process);
         drop(section);
+        drop(leftovers);
         if durability == Durability::Async {
             self.sync.sync_soon();
         }

@@ -18,6 +18,8 @@ use parking_lot::Mutex;
 use crate::pipeline::Pipeline;
 use crate::{Durability, Error, Result, SequenceOptions, SequenceState, StorageId};
 
+/// What a reservation takes in the log, about.
+const RECORD_BYTES: usize = 64;
 const WINDOW_MIN: u32 = 32;
 const WINDOW_MAX: u32 = 32 << 10;
 /// A window that lasted longer than this needs not be so large.
@@ -113,6 +115,7 @@ impl Sequences {
         let record = SequenceRecord { last_value: value, is_called };
         let time = pipeline.commit(
             Durability::Sync,
+            RECORD_BYTES,
             || Ok(()),
             |batch, _| batch.set_sequence(storage, record),
             None,
@@ -181,6 +184,7 @@ impl Sequence {
         // Counts as a commit with a promise: whoever waits for `settled` past it waits for it too.
         let time = pipeline.commit(
             Durability::Sync,
+            RECORD_BYTES,
             || Ok(()),
             |batch, _| batch.set_sequence(storage, record),
             None,

@@ -831,7 +831,7 @@ impl Transaction for Txn {
                 before_visible();
             }
         };
-        match database.pipeline.commit(durability, validate, fill, Some(&publish)) {
+        match database.pipeline.commit(durability, state.writes.bytes(), validate, fill, Some(&publish)) {
             Ok(time) => {
                 state.finished = true;
                 if state.spill.take().is_some() {

@@ -43,6 +43,7 @@ use std::sync::Arc;
 
 pub(crate) use learner::{Learner, Step};
 pub(crate) use segments::{Edge, EdgeKind, Jump, Segments};
+use smallvec::SmallVec;
 
 use crate::sync::{AtomicU64, Mutex, Ordering, RwLock};
 use crate::{StorageId, Timestamp, key};
@@ -66,7 +67,7 @@ pub struct Mark(u64);
 pub struct Writing {
     number: u64,
     /// Key spaces that it wrote to, as they were when it first did.
-    spaces: Vec<(StorageId, Option<Arc<Space>>)>,
+    spaces: SmallVec<[(StorageId, Option<Arc<Space>>); 2]>,
 }
 
 #[derive(Debug, Default)]
@@ -266,7 +267,7 @@ impl DeadRanges {
         in_flight.next += 1;
         in_flight.numbers.push(number);
         self.publish_oldest(&in_flight);
-        Writing { number, spaces: Vec::new() }
+        Writing { number, spaces: SmallVec::new() }
     }
 
     /// The batch is going to write a value at `key`.

@@ -3,11 +3,14 @@
 //! A version and the one that replaces it usually lie in different files, or still in the memtable, where no
 //! compaction sees them together. So the writes are counted, and when half of them are past the horizon, a look
 //! at the sampled keys tells how much of them is garbage ([`super::space`]).
+//!
+//! Nothing rests on these counts but when to look, so a batch is counted after the commit section: a look may come before it.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use hashbrown::HashMap;
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 
 use crate::{StorageId, Timestamp};
 
@@ -53,7 +56,8 @@ struct Touched {
 /// The storages of one batch; few.
 #[derive(Debug, Default)]
 pub(crate) struct BatchWrites {
-    touched: Vec<Touched>,
+    /// A table and its key, as a rule.
+    touched: SmallVec<[Touched; 2]>,
     /// The first key of each storage is a sample. Of a large batch there are further ones anyway.
     leaves_samples: bool,
 }
@@ -105,7 +109,10 @@ impl Writes {
     pub(crate) fn batch(&self) -> BatchWrites {
         let number = self.batches.fetch_add(1, Ordering::Relaxed);
         // Not every eighth one: what comes in turns would be missed or hit each time.
-        BatchWrites { touched: Vec::new(), leaves_samples: spread(number).is_multiple_of(BATCHES_PER_SAMPLE) }
+        BatchWrites {
+            touched: SmallVec::new(),
+            leaves_samples: spread(number).is_multiple_of(BATCHES_PER_SAMPLE),
+        }
     }
 
     pub(crate) fn add(&self, batch: BatchWrites) {
