@@ -24,10 +24,13 @@
 //!
 //! The quick look is what hot rows pay: a queue whose holder runs costs one step, however long the queue is.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::queue::{Agent, SESSION_SCOPE, SessionId, Waiter};
+use hashbrown::HashMap;
+use smallvec::{SmallVec, smallvec};
+
+use super::queue::{Agent, Granted, SESSION_SCOPE, SessionId, Waiter};
 use super::table::{AllShards, LockKey, LockTable};
 use crate::LockTag;
 
@@ -41,7 +44,7 @@ pub(super) struct WaitGraph {
 pub(super) enum Verdict {
     Wait,
     /// The request got its lock, or others got theirs, by a change in some queue's order; they are to be woken.
-    Reordered(Vec<Arc<Waiter>>),
+    Reordered(Granted),
     Deadlock {
         detail: String,
     },
@@ -77,8 +80,8 @@ impl WaitGraph {
     /// Whether a walk over holders can come back to the waiter. Sees each lock at a different moment; it may say yes
     /// wrongly, never no.
     fn may_be_cyclic(&self, table: &LockTable, waiter: &Arc<Waiter>) -> bool {
-        let mut visited: Vec<&LockKey> = vec![&waiter.key];
-        let mut pending: Vec<&Arc<Waiter>> = vec![waiter];
+        let mut visited: SmallVec<[&LockKey; 4]> = smallvec![&waiter.key];
+        let mut pending: SmallVec<[&Arc<Waiter>; 4]> = smallvec![waiter];
         while let Some(current) = pending.pop() {
             let mut shard = table.shard(current.hash);
             let Some(state) = shard.state(current.hash, current.key.as_ref()) else { continue };
@@ -137,7 +140,7 @@ impl Search<'_> {
         let Some(cycle) = self.any_cycle(start, reversals) else { return Ok(()) };
         // Who has waited longest goes first: in PostgreSQL it would be the first to look for deadlocks.
         let mut by_age: Vec<&Edge> = cycle.iter().collect();
-        by_age.sort_by_key(|edge| edge.waiter.since);
+        by_age.sort_by_key(|edge| edge.waiter.since());
         for edge in by_age {
             let Some(blocker) = &edge.soft else { continue };
             if reversals.len() >= REVERSALS_MAX || self.trials >= TRIALS_MAX {
@@ -232,8 +235,8 @@ impl Search<'_> {
         Some(sorted)
     }
 
-    fn apply(&mut self, reversals: &[Reversal]) -> Vec<Arc<Waiter>> {
-        let mut granted = Vec::new();
+    fn apply(&mut self, reversals: &[Reversal]) -> Granted {
+        let mut granted = Granted::new();
         for reversal in reversals {
             // Several reversals of one queue: the order obeys all of them, and setting it twice does no harm;
             // but whoever was granted the first time is gone from the queue by then.

@@ -7,7 +7,7 @@
 //! - A waiter that already holds the lock in some mode stands in front of those whom that mode keeps waiting.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use smallvec::SmallVec;
@@ -60,7 +60,7 @@ pub(super) struct Waiter {
     pub(super) mode: Mode,
     pub(super) key: LockKey,
     pub(super) hash: u64,
-    pub(super) since: Instant,
+    since: OnceLock<Instant>,
     thread: Thread,
     state: AtomicU8,
 }
@@ -76,10 +76,15 @@ impl Waiter {
             mode,
             key,
             hash,
-            since: Instant::now(),
+            since: OnceLock::new(),
             thread: current_thread(),
             state: AtomicU8::new(WAITING),
         }
+    }
+
+    /// When it began to wait: the first time that this is asked, which its thread does as soon as it has let go of the shard's mutex.
+    pub(super) fn since(&self) -> Instant {
+        *self.since.get_or_init(Instant::now)
     }
 
     pub(super) fn is_granted(&self) -> bool {
@@ -95,6 +100,9 @@ impl Waiter {
         self.thread.unpark();
     }
 }
+
+/// Waiters that were given their locks, and are to be woken when the shard's mutex is let go.
+pub(super) type Granted = SmallVec<[Arc<Waiter>; 4]>;
 
 /// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -198,7 +206,7 @@ impl LockState {
 
     /// Hands the lock to every waiter that nothing blocks any more, in order; they are added to `granted` and
     /// must be woken by the caller. Does not look at more of a long queue than it must.
-    pub(super) fn grant_waiters(&mut self, granted: &mut Vec<Arc<Waiter>>) {
+    pub(super) fn grant_waiters(&mut self, granted: &mut Granted) {
         let mut ahead = ModeSet::default();
         let mut at = 0;
         while let Some(waiter) = self.waiters.get(at) {
@@ -273,7 +281,7 @@ mod tests {
         }
 
         fn release(&mut self, number: u64) -> Vec<u64> {
-            let mut granted = Vec::new();
+            let mut granted = Granted::new();
             self.0.release(agent(number), None);
             self.0.grant_waiters(&mut granted);
             granted.iter().map(|waiter| waiter.agent.number).collect()
@@ -363,7 +371,7 @@ mod tests {
         let waiter = lock.0.waiters[0].clone();
         assert!(lock.0.withdraw(&waiter));
         assert!(!lock.0.withdraw(&waiter));
-        let mut granted = Vec::new();
+        let mut granted = Granted::new();
         lock.0.grant_waiters(&mut granted);
         assert_eq!(granted[0].agent.number, 3);
     }
