@@ -3,16 +3,19 @@
 //! The store holds, for each sequence, a value at or past everything given out: a reservation. Values are given
 //! out only from a reservation that is durable, so whatever a client was told survives a crash. To keep the
 //! fsync off this path, the next reservation is written when half of the current one is used; any commit's fsync
-//! makes it durable meanwhile. Only who runs into its end waits; the window grows for sequences that do, and
-//! falls back to [`WINDOW_MIN`] for those that are quiet. A crash loses at most the rest of two windows; a clean
-//! end loses nothing.
+//! makes it durable meanwhile. Only who runs into its end waits.
+//!
+//! A reservation is a commit of its own, so a sequence that is used much reserves more at a time: the window doubles where somebody
+//! had to wait, and where a window was used up within [`BUSY`]. It falls back to [`WINDOW_MIN`] for sequences that are quiet. A
+//! crash loses at most the rest of two windows: what somebody waited for, or fractions of a second's worth of values. A clean end
+//! loses nothing.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cairn_storage::Timestamp;
 use cairn_storage::meta::SequenceRecord;
+use hashbrown::HashMap;
 use parking_lot::Mutex;
 
 use crate::pipeline::Pipeline;
@@ -24,6 +27,8 @@ const WINDOW_MIN: u32 = 32;
 const WINDOW_MAX: u32 = 32 << 10;
 /// A window that lasted longer than this needs not be so large.
 const QUIET: Duration = Duration::from_millis(500);
+/// A window that was used up in less than this should have been larger. Far from [`QUIET`]: twice the window lasts twice as long.
+const BUSY: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
 struct Sequence {
@@ -36,6 +41,8 @@ struct Sequence {
     coming: Option<(u32, Timestamp)>,
     window: u32,
     reserved_at: Instant,
+    /// When `left` was last filled up; `None`: not since the sequence was opened.
+    began_at: Option<Instant>,
     /// The store's record equals `state`.
     stored_exactly: bool,
 }
@@ -59,6 +66,7 @@ impl Sequences {
             coming: None,
             window: WINDOW_MIN,
             reserved_at: Instant::now(),
+            began_at: None,
             stored_exactly: true,
         }));
         open.insert(storage, sequence.clone());
@@ -84,10 +92,14 @@ impl Sequences {
                 Some(coming) => coming,
                 None => sequence.reserve(pipeline, storage, options, value, 0)?,
             };
-            if pipeline.sync.durable() < time {
+            let waits = pipeline.sync.durable() < time;
+            if waits || sequence.began_at.is_some_and(|began| began.elapsed() < BUSY) {
                 sequence.window = sequence.window.saturating_mul(2).min(WINDOW_MAX);
+            }
+            if waits {
                 pipeline.wait_durable(time);
             }
+            sequence.began_at = Some(Instant::now());
             sequence.left = count;
         }
         sequence.state = Some(SequenceState { last_value: value, is_called: true });
@@ -238,6 +250,30 @@ mod tests {
 
     fn at(last_value: i64) -> Option<SequenceState> {
         Some(SequenceState { last_value, is_called: true })
+    }
+
+    /// The fsyncs of others keep up with it, so that it never waits; all the same a reservation is soon for more values.
+    #[test]
+    fn a_busy_sequence_reserves_more_at_a_time() {
+        use cairn_storage::{Clock, Engine, EngineOptions, Resources};
+
+        let directory = tempfile::tempdir().unwrap();
+        let clock = Arc::new(Clock::system());
+        let resources = Resources::new(8 << 20, 4 << 20);
+        let engine = Engine::open(directory.path(), &EngineOptions::default(), &resources, &clock).unwrap();
+        let pipeline = Pipeline::new(Arc::new(engine), clock);
+        let sequences = Sequences::default();
+        let all = options(1, 1, i64::MAX, false);
+        let mut waited = 0;
+        for value in 1..=10_000 {
+            let durable = pipeline.sync.durable();
+            assert_eq!(sequences.next(&pipeline, 7, &all).unwrap(), value);
+            waited += u32::from(pipeline.sync.durable() > durable);
+            pipeline.wait_durable(pipeline.visible());
+        }
+        assert_eq!(waited, 1, "for the first reservation");
+        let window = sequences.sequence(&pipeline, 7).unwrap().lock().window;
+        assert!(window >= 512, "{window}");
     }
 
     #[test]
