@@ -337,6 +337,19 @@ fn changed_tables_are_analyzed_by_themselves() {
     wait_for(&mut client, "few0 many1 never0 soon1");
     client.batch_execute("delete from many where ctid in (select ctid from many limit 1)").unwrap();
     wait_for(&mut client, "few0 many2 never0 soon1");
+    // What it reads is not the clients' work.
+    let rows_read = |client: &mut Client| {
+        let row = client.query_one("select keys_found from cairn.storage_counters", &[]).unwrap();
+        row.get::<_, i64>(0)
+    };
+    client
+        .batch_execute("create table big (a int); insert into big select generate_series(1, 20000)")
+        .unwrap();
+    let before = rows_read(&mut client);
+    wait_for(&mut client, "big1 few0 many2 never0 soon1");
+    // Its transaction has ended by then.
+    std::thread::sleep(std::time::Duration::from_millis(1200));
+    assert!(rows_read(&mut client) - before < 15_000);
     // It holds up nobody who wants the database for himself.
     client.batch_execute("create database other").unwrap();
     let parameters = format!("host=127.0.0.1 port={} user=postgres dbname=other", server.port());

@@ -267,6 +267,8 @@ pub trait Transaction: Send + Sync {
     /// What reads have cost so far. Cursors report now and then and when they end; while reads are watched, at each row.
     fn counters(&self) -> ReadCounters;
     fn watch_reads(&self, _watched: bool) {}
+    /// No client waits for this transaction: what it reads is not added to [`Store::read_totals`].
+    fn leave_uncounted(&self) {}
     /// Serializable: fails now if the commit is going to, because something that was read has changed.
     /// `only_if_cheap`: a large read set is not looked through.
     fn check_reads(&self, _only_if_cheap: bool) -> Result<()> {

@@ -101,6 +101,7 @@ pub(crate) struct Core {
     past: Option<PastPin>,
     /// Cursors report at each row.
     watched: AtomicBool,
+    uncounted: AtomicBool,
 }
 
 impl Core {
@@ -160,7 +161,9 @@ impl Core {
 impl Drop for Core {
     /// The transaction and its cursors are gone.
     fn drop(&mut self) {
-        self.database.totals.add(self.stats.get_mut().counters);
+        if !*self.uncounted.get_mut() {
+            self.database.totals.add(self.stats.get_mut().counters);
+        }
     }
 }
 
@@ -201,6 +204,7 @@ impl Txn {
                 stats: Mutex::default(),
                 past,
                 watched: AtomicBool::new(false),
+                uncounted: AtomicBool::new(false),
             }),
             owner,
             spilled_locks: OnceLock::new(),
@@ -730,6 +734,10 @@ impl Transaction for Txn {
 
     fn watch_reads(&self, watched: bool) {
         self.core.watched.store(watched, Ordering::Relaxed);
+    }
+
+    fn leave_uncounted(&self) {
+        self.core.uncounted.store(true, Ordering::Relaxed);
     }
 
     fn settled_at(&self) -> Timestamp {

@@ -251,6 +251,7 @@ fn work(shared: &Shared, instance: &Arc<Instance>, open: &OpenDatabase) -> Resul
             activity.query_start_us = crate::clock::now_us();
         }
         core.start_implicit();
+        core.ensure_transaction()?.leave_uncounted();
         let options = Options { skip_locked: true, automatic: true, verbose: false };
         let analyzed = super::analyze_table(core, &table, &[], options).and_then(|()| core.finish_implicit());
         if let Err(error) = analyzed {
