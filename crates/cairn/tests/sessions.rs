@@ -355,3 +355,67 @@ fn idle_sessions_are_ended() {
     assert!(ended.expect("runs").get::<_, bool>(0));
     assert!(victim.batch_execute("select 1").is_err());
 }
+
+#[test]
+fn a_notice_leaves_while_its_statement_goes_on() {
+    let server = server();
+    let mut holder = connect(&server);
+    holder.batch_execute("select pg_advisory_lock(1)").expect("locks");
+    let (heard, notices) = std::sync::mpsc::channel();
+    let mut config: postgres::Config =
+        format!("host=127.0.0.1 port={} user=postgres dbname=postgres", server.port())
+            .parse()
+            .expect("valid");
+    config.notice_callback(move |notice| {
+        // The receiver may have failed its test.
+        let _ = heard.send(notice.message().to_owned());
+    });
+    let mut client = config.connect(NoTls).expect("connects");
+    let statement = std::thread::spawn(move || {
+        client.batch_execute(
+            "do $$ begin raise notice 'before'; perform pg_advisory_lock(1); raise warning 'after'; end $$",
+        )
+    });
+    let patience = Duration::from_secs(30);
+    assert_eq!(notices.recv_timeout(patience).expect("heard while the lock is held"), "before");
+    assert!(!statement.is_finished());
+    holder.batch_execute("select pg_advisory_unlock(1)").expect("unlocks");
+    assert_eq!(notices.recv_timeout(patience).expect("heard"), "after");
+    statement.join().expect("ends").expect("runs");
+}
+
+#[test]
+fn a_statement_ends_that_raises_notices_for_nobody() {
+    let server = server();
+    let mut observer = connect(&server);
+    let mut lost = std::net::TcpStream::connect(("127.0.0.1", server.port())).expect("connects");
+    let parameters = b"\0\x03\0\0user\0postgres\0database\0postgres\0\0";
+    lost.write_all(&(parameters.len() as u32 + 4).to_be_bytes()).expect("sends");
+    lost.write_all(parameters).expect("sends");
+    let query = b"do $$ begin loop begin raise notice 'anybody?'; perform pg_sleep(0.001);
+        exception when others then null; end; end loop; end $$\0";
+    lost.write_all(b"Q").expect("sends");
+    lost.write_all(&(query.len() as u32 + 4).to_be_bytes()).expect("sends");
+    lost.write_all(query).expect("sends");
+    let mut answer = Vec::new();
+    while !String::from_utf8_lossy(&answer).contains("anybody?") {
+        let mut piece = [0; 1000];
+        let length = lost.read(&mut piece).expect("the session begins");
+        assert!(length > 0, "the connection was closed");
+        answer.extend_from_slice(&piece[..length]);
+    }
+    let mut runs = || {
+        let row = observer.query_one(
+            "select count(*) from pg_stat_activity where query like 'do %' and pid <> pg_backend_pid()",
+            &[],
+        );
+        row.expect("runs").get::<_, i64>(0)
+    };
+    assert_eq!(runs(), 1);
+    drop(lost);
+    let begin = Instant::now();
+    while runs() > 0 {
+        assert!(begin.elapsed() < Duration::from_secs(20), "it still runs");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}

@@ -24,6 +24,9 @@ pub fn txn_error(error: TxnError) -> Error {
             "terminating connection due to idle-in-transaction timeout"
         )
         .severity(Severity::Fatal),
+        TxnError::Cancelled(CancelReason::ClientLost) => {
+            err!(CONNECTION_FAILURE, "connection to client lost").severity(Severity::Fatal)
+        }
         TxnError::Cancelled(CancelReason::Terminate) => {
             err!(ADMIN_SHUTDOWN, "terminating connection due to administrator command")
                 .severity(Severity::Fatal)

@@ -23,6 +23,8 @@ pub struct WireClient {
     /// What must be durable before anything is sent; as soon as there is a session.
     debt: Option<Arc<Debt>>,
     late: Option<Arc<LateAnswer>>,
+    /// Writing has failed: part of a message may be out, and nothing may follow it.
+    lost: Option<io::ErrorKind>,
 }
 
 /// The error of a connection that is gone: nobody will read it, but the log.
@@ -33,7 +35,7 @@ pub fn connection_lost(error: &io::Error) -> Error {
 impl WireClient {
     pub fn new(stream: Stream, message_size_max: usize) -> Self {
         let (output, scratch) = (Output::default(), String::new());
-        WireClient { stream, output, message_size_max, scratch, debt: None, late: None }
+        WireClient { stream, output, message_size_max, scratch, debt: None, late: None, lost: None }
     }
 
     /// From now on pays for the session before anything is sent.
@@ -55,8 +57,12 @@ impl WireClient {
         }
     }
 
-    /// Sends what is in the buffer.
+    /// Sends what is in the buffer. After an error there is nothing more to send to: it stays.
     pub fn send(&mut self) -> io::Result<()> {
+        if let Some(kind) = self.lost {
+            self.output.clear();
+            return Err(kind.into());
+        }
         if !self.output.is_empty() {
             if let Some(debt) = &self.debt {
                 debt.pay();
@@ -64,8 +70,10 @@ impl WireClient {
             if let Some(late) = &self.late {
                 late.wait();
             }
-            self.stream.write_all(self.output.as_bytes())?;
+            let written = self.stream.write_all(self.output.as_bytes());
             self.output.clear();
+            self.lost = written.as_ref().err().map(io::Error::kind);
+            return written;
         }
         Ok(())
     }
@@ -73,7 +81,9 @@ impl WireClient {
     /// Sends what is in the buffer, or has it sent as soon as may be: what comes next is the client's turn.
     pub fn send_and_go_on(&mut self) -> io::Result<()> {
         match (&self.debt, &self.late) {
-            (Some(debt), Some(late)) if debt.is_open() && self.output.len() <= LATE_ANSWER_BYTES_MAX => {
+            (Some(debt), Some(late))
+                if debt.is_open() && self.lost.is_none() && self.output.len() <= LATE_ANSWER_BYTES_MAX =>
+            {
                 late.wait();
                 late.open(self.output.raw());
                 debt.pay_with(late.clone());

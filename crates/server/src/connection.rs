@@ -1,7 +1,7 @@
 //! One client's connection, from its first byte to its last: the message loop (manual, section 55.2.2 to 55.2.4).
 //!
 //! A thread of its own runs it. Answers are gathered and sent when the client waits for them: at ReadyForQuery and
-//! Flush, or in between when a result is large. After an error in the extended protocol everything up to the next Sync is skipped. Whatever
+//! Flush, with a notice, or in between when a result is large. After an error in the extended protocol everything up to the next Sync is skipped. Whatever
 //! goes wrong in here, a panic included, ends this connection at most.
 //!
 //! A connection whose client says nothing for a while *rests*: it gives back buffers, and the stack that statements have used ([`rest`]).
@@ -14,8 +14,9 @@ use cairn_sql::{Bind, Client, Format, Frontend, TransactionStatus, Wake};
 use cairn_types::{Error, Result, Severity, err};
 
 use crate::Shared;
-use crate::client::{WireClient, connection_lost};
+use crate::client::connection_lost;
 use crate::rest;
+use crate::session_client::SessionClient;
 use crate::startup::{Started, start};
 use crate::stream::{Bell, Incoming, Stream};
 use crate::wire::{Reader, frontend};
@@ -38,25 +39,25 @@ pub fn serve(stream: Stream, shared: &Arc<Shared>, bell: Arc<Bell>, wake: Box<dy
         Ok(Err(error)) => Some(connection.session.terminated().unwrap_or(error)),
         Err(_) => {
             tracing::error!(pid = connection.session.pid(), "a session panicked and is closed");
-            connection.client.output.clear();
+            connection.client.wire().output.clear();
             Some(err!(INTERNAL_ERROR, "internal error; the session is closed"))
         }
     };
     if let Some(error) = farewell {
-        connection.client.output.report(&error.severity(Severity::Fatal));
+        connection.client.wire().output.report(&error.severity(Severity::Fatal));
     }
     // Dropping the session rolls back what it left open; a panic there must not end more than this thread either.
-    let Connection { mut client, session, .. } = connection;
+    let Connection { client, session, .. } = connection;
     if catch_unwind(AssertUnwindSafe(|| drop(session))).is_err() {
         tracing::error!("a session panicked while it was closed");
     }
-    if let Err(error) = client.send() {
+    if let Err(error) = client.wire().send() {
         tracing::debug!(%error, "client left before the last message");
     }
 }
 
 struct Connection {
-    client: WireClient,
+    client: SessionClient,
     session: Box<dyn Frontend>,
     bell: Arc<Bell>,
     /// After an error in the extended protocol, until Sync.
@@ -89,7 +90,7 @@ impl Connection {
                 Some(timeout) => Some(timeout.saturating_sub(REST_AFTER).max(Duration::from_millis(1))),
                 None => None,
             };
-            self.client.stream.set_timeout(patience).map_err(|error| connection_lost(&error))?;
+            self.client.wire().stream.set_timeout(patience).map_err(|error| connection_lost(&error))?;
             if let Some(error) = self.session.terminated() {
                 return Err(error);
             }
@@ -106,7 +107,7 @@ impl Connection {
                 Incoming::Message(kind) => {
                     self.at_rest = false;
                     self.body.clear();
-                    self.body.extend_from_slice(self.client.stream.body());
+                    self.body.extend_from_slice(self.client.wire().stream.body());
                     let body = std::mem::take(&mut self.body);
                     let next = self.message(kind, &body);
                     self.body = body;
@@ -138,28 +139,31 @@ impl Connection {
     fn rest(&mut self) {
         self.resting = true;
         self.body = Vec::new();
-        self.client.rest();
+        self.client.wire().rest();
         rest::release_stack();
     }
 
     /// The client's next message; for a session that listens, or a bell that rang.
     fn next(&mut self) -> std::io::Result<Incoming> {
         if self.at_rest && self.session.is_listening() {
-            self.client.stream.hear(&self.bell)?;
+            self.client.wire().stream.hear(&self.bell)?;
             // What came before the bell could be heard.
             self.notifications();
-            self.client.send()?;
-            if let Some(incoming) = self.client.stream.wait_or_bell(&self.bell)? {
+            self.client.wire().send()?;
+            if let Some(incoming) = self.client.wire().stream.wait_or_bell(&self.bell)? {
                 return Ok(incoming);
             }
         }
-        self.client.stream.next(self.client.message_size_max)
+        let mut wire = self.client.wire();
+        let size_max = wire.message_size_max;
+        wire.stream.next(size_max)
     }
 
     /// Tells the client what the session has heard, unless it is in the middle of something.
     fn notifications(&mut self) {
         for notification in self.session.notifications() {
-            self.client.output.notification(notification.pid, &notification.channel, &notification.payload);
+            let output = &mut self.client.wire().output;
+            output.notification(notification.pid, &notification.channel, &notification.payload);
         }
     }
 
@@ -205,7 +209,7 @@ impl Connection {
         match result {
             Err(error) if error.report().severity >= Severity::Fatal => Err(error),
             Err(error) => {
-                self.client.output.report(&error);
+                self.client.wire().output.report(&error);
                 Ok(())
             }
             Ok(()) => Ok(()),
@@ -215,13 +219,13 @@ impl Connection {
     fn ready(&mut self) -> Result<()> {
         let status = self.session.status();
         self.notifications();
-        self.client.output.ready_for_query(match status {
+        self.client.wire().output.ready_for_query(match status {
             TransactionStatus::Idle => b'I',
             TransactionStatus::InTransaction => b'T',
             TransactionStatus::Failed => b'E',
         });
         self.at_rest = true;
-        self.client.send_and_go_on().map_err(|error| connection_lost(&error))
+        self.client.wire().send_and_go_on().map_err(|error| connection_lost(&error))
     }
 
     fn query(&mut self, body: &[u8]) -> Result<()> {
@@ -250,12 +254,12 @@ impl Connection {
                     Ok((name, text, types))
                 })?;
                 self.session.parse(name, text, &types, &mut self.client)?;
-                self.client.output.parse_complete();
+                self.client.wire().output.parse_complete();
             }
             frontend::BIND => {
                 let bind = self.well_formed(|| read_bind(reader))?;
                 self.session.bind(bind, &mut self.client)?;
-                self.client.output.bind_complete();
+                self.client.wire().output.bind_complete();
             }
             frontend::DESCRIBE => match self.well_formed(|| read_target(reader, "DESCRIBE"))? {
                 Target::Statement(name) => self.session.describe_statement(name, &mut self.client)?,
@@ -276,7 +280,7 @@ impl Connection {
                     Target::Statement(name) => self.session.close_statement(name)?,
                     Target::Portal(name) => self.session.close_portal(name)?,
                 }
-                self.client.output.close_complete();
+                self.client.wire().output.close_complete();
             }
         }
         if self.client.wants_flush() {
@@ -292,7 +296,7 @@ impl Connection {
         let error = err!(
             PROGRAM_LIMIT_EXCEEDED,
             "message of {length} bytes exceeds the limit of {} bytes",
-            self.client.message_size_max
+            self.client.wire().message_size_max
         );
         match kind {
             frontend::COPY_DATA | frontend::COPY_DONE | frontend::COPY_FAIL => Ok(()),

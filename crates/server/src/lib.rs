@@ -14,6 +14,7 @@ mod client;
 mod connection;
 mod rest;
 mod scram;
+mod session_client;
 mod startup;
 mod stream;
 pub mod tls;

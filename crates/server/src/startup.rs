@@ -8,6 +8,7 @@ use cairn_types::{Error, Result, Severity, err};
 use crate::Shared;
 use crate::client::{WireClient, connection_lost};
 use crate::scram;
+use crate::session_client::SessionClient;
 use crate::stream::{Incoming, Stream};
 use crate::wire::{self, FirstPacket, frontend};
 
@@ -16,7 +17,7 @@ const AUTHENTICATION_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A connection that is ready for its first query.
 pub struct Started {
-    pub client: WireClient,
+    pub client: SessionClient,
     pub session: Box<dyn Frontend>,
 }
 
@@ -37,8 +38,10 @@ pub fn start(stream: Stream, shared: &Shared, wake: Box<dyn Fn(Wake) + Send + Sy
         }
     };
     match authenticate(&mut client, shared, parameters, wake) {
-        Ok(session) => {
+        Ok(mut session) => {
             client.pay_for(session.defer_debt());
+            let client = SessionClient::new(client);
+            session.say_notices_through(client.outlet());
             Some(Started { client, session })
         }
         Err(error) => {

@@ -2,19 +2,24 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use cairn_server::{Options, Server};
-use cairn_sql::{Backend, Bind, Client, Format, Frontend, Startup, TransactionStatus, Wake};
+use cairn_sql::{Backend, Bind, Client, Format, Frontend, Outlet, Startup, TransactionStatus, Wake};
 use cairn_types::{Error, Oid, Result, err};
 use parking_lot::Mutex;
 
-/// Understands: `begin`, `commit`, `panic`, `copy` (counts the bytes), `big` (a long result), `fail`; all else is echoed as a tag.
+/// Understands: `begin`, `commit`, `panic`, `copy` (counts the bytes), `big` (a long result), `notice` (raises one and waits until
+/// it was heard), `shout` (raises them until nobody hears), `fail`; all else is echoed as a tag.
 struct Pretender {
     status: TransactionStatus,
     terminated: Arc<Mutex<bool>>,
     wake_list: Arc<Mutex<Vec<String>>>,
+    heard: Arc<Mutex<Option<Receiver<()>>>>,
+    outlet: Option<Rc<dyn Outlet>>,
 }
 
 impl Frontend for Pretender {
@@ -50,6 +55,29 @@ impl Frontend for Pretender {
                         client.flush()?;
                     }
                 }
+            }
+            "notice" => {
+                client.copy_out_data(b"before it")?;
+                let outlet = self.outlet.as_ref().expect("the server gives one");
+                assert!(outlet.notice(&Error::notice("while it runs"))?);
+                let heard = self.heard.lock().take().expect("somebody listens");
+                heard.recv_timeout(Duration::from_secs(20)).expect("the notice was heard");
+            }
+            "shout" => {
+                let outlet = self.outlet.as_ref().expect("the server gives one");
+                let lost = (0..10_000).find_map(|_| {
+                    std::thread::sleep(Duration::from_millis(1));
+                    outlet.notice(&Error::notice("anybody?")).err()
+                });
+                // Nothing can be sent behind what was cut off.
+                client.command_complete("SHOUT");
+                let state = |error: Error| error.sqlstate().as_str().to_owned();
+                self.wake_list.lock().push(format!(
+                    "{:?} {:?}",
+                    lost.map(state),
+                    client.flush().err().map(state)
+                ));
+                return Ok(());
             }
             "fail" => {
                 self.fail();
@@ -99,6 +127,9 @@ impl Frontend for Pretender {
     fn idle_timeout(&self) -> Option<Duration> {
         None
     }
+    fn say_notices_through(&mut self, outlet: Rc<dyn Outlet>) {
+        self.outlet = Some(outlet);
+    }
     fn idle_error(&self) -> Error {
         err!(IDLE_IN_TRANSACTION_SESSION_TIMEOUT, "idle")
     }
@@ -119,6 +150,7 @@ impl Drop for Pretender {
 struct PretendingBackend {
     terminated: Arc<Mutex<bool>>,
     events: Arc<Mutex<Vec<String>>>,
+    heard: Arc<Mutex<Option<Receiver<()>>>>,
 }
 
 /// Verifier of the password "secret".
@@ -137,6 +169,8 @@ impl Backend for PretendingBackend {
             status: TransactionStatus::Idle,
             terminated: Arc::clone(&self.terminated),
             wake_list: Arc::clone(&self.events),
+            heard: Arc::clone(&self.heard),
+            outlet: None,
         }))
     }
     fn cancel(&self, pid: i32, secret: i32) {
@@ -258,6 +292,35 @@ fn startup_and_queries() {
     }
     assert_eq!(backend.events.lock().as_slice(), ["dropped Failed"]);
     assert!(server.stop(Duration::from_secs(5)));
+}
+
+#[test]
+fn a_notice_leaves_at_once_behind_what_was_said() {
+    let (server, backend) = server(|_| ());
+    let mut raw = Raw::started(&server);
+    let (heard, listens) = channel();
+    *backend.heard.lock() = Some(listens);
+    raw.send(b'Q', b"notice\0");
+    assert_eq!(raw.next().expect("a row"), (b'd', b"before it".to_vec()));
+    let (kind, body) = raw.next().expect("a notice");
+    assert_eq!((kind, state(&body)), (b'N', "00000".to_owned()));
+    heard.send(()).expect("the statement still waits");
+    assert_eq!(raw.until_ready(), "C[notice]ZI");
+}
+
+#[test]
+fn a_notice_finds_out_that_the_client_is_gone() {
+    let (server, backend) = server(|_| ());
+    let mut raw = Raw::started(&server);
+    raw.send(b'Q', b"shout\0");
+    raw.next().expect("a notice");
+    drop(raw);
+    let begin = std::time::Instant::now();
+    while backend.events.lock().len() < 2 {
+        assert!(begin.elapsed() < Duration::from_secs(20));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(*backend.events.lock(), [r#"Some("08006") Some("08006")"#, "dropped Idle"]);
 }
 
 #[test]

@@ -7,6 +7,7 @@
 //! Errors of a statement are *returned* by the session's methods, not sent here: the caller reports them, because
 //! what follows an error (ReadyForQuery, skipping to Sync) is the protocol's business.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use cairn_catalog::TypeRef;
@@ -87,7 +88,7 @@ pub trait Client {
     fn empty_query(&mut self);
     /// Execute reached its row limit; the portal can go on.
     fn portal_suspended(&mut self);
-    /// A notice or warning.
+    /// A notice or warning that no [`Outlet`] has taken.
     fn notice(&mut self, notice: &Error);
     /// A setting that clients are told about has changed.
     fn parameter_status(&mut self, name: &str, value: &str);
@@ -105,6 +106,13 @@ pub trait Client {
     /// One row (or header) of COPY TO STDOUT, as it goes over the wire.
     fn copy_out_data(&mut self, data: &[u8]) -> Result<()>;
     fn copy_out_end(&mut self) -> Result<()>;
+}
+
+/// The way of a notice to the client from within a statement, past whoever holds the [`Client`].
+pub trait Outlet {
+    /// Sends a notice, behind everything that the client was given before. `false`: not now, for the client is in the middle
+    /// of a row; the session gives it to [`Client::notice`] later. An error if the client is gone.
+    fn notice(&self, notice: &Error) -> Result<bool>;
 }
 
 /// State of the transaction, as ReadyForQuery tells it.
@@ -198,6 +206,8 @@ pub trait Frontend {
     fn defer_debt(&self) -> Option<Arc<crate::Debt>> {
         None
     }
+    /// From now on notices go this way, the moment they are raised. Without it, they wait for the statement's next row or its end.
+    fn say_notices_through(&mut self, _outlet: Rc<dyn Outlet>) {}
     /// Whether notifications may come while the client says nothing.
     fn is_listening(&self) -> bool {
         false

@@ -24,6 +24,7 @@ use crate::clock;
 use crate::ddl::OnCommit;
 use crate::debt::Debt;
 use crate::instance::{Instance, OpenDatabase, SessionEntry};
+use crate::notices::Notices;
 use crate::notify::Pending;
 use crate::portal::Portals;
 use crate::rights::{AccessMemory, ActingJournal};
@@ -78,7 +79,7 @@ pub struct Core {
     pub(crate) on_commit: RefCell<Vec<(Oid, OnCommit)>>,
     transaction_time_us: Cell<i64>,
     statement_time_us: Cell<i64>,
-    notices: RefCell<Vec<Error>>,
+    pub(crate) notices: Notices,
     random: Cell<u64>,
     pub(crate) sequences: RefCell<SequenceMemory>,
 }
@@ -205,7 +206,7 @@ impl Core {
             on_commit: RefCell::default(),
             transaction_time_us: Cell::new(clock::now_us()),
             statement_time_us: Cell::new(clock::now_us()),
-            notices: RefCell::default(),
+            notices: Notices::default(),
             random: Cell::new(seed),
             sequences: RefCell::default(),
             instance,
@@ -535,19 +536,6 @@ impl Core {
             self.temporary_namespace.set(None);
         }
     }
-
-    // Notices.
-
-    pub(crate) fn take_notices(&self) -> Vec<Error> {
-        if self.notices.borrow().is_empty() {
-            return Vec::new();
-        }
-        std::mem::take(&mut *self.notices.borrow_mut())
-    }
-
-    pub(crate) fn has_notices(&self) -> bool {
-        !self.notices.borrow().is_empty()
-    }
 }
 
 /// The session does not sleep any more.
@@ -682,7 +670,7 @@ impl Env for Core {
         let severity = notice.report().severity;
         // INFO goes to the client whatever it asked for.
         if severity == Severity::Info || severity >= self.hot(|hot| hot.client_min_messages) {
-            self.notices.borrow_mut().push(notice);
+            self.say(notice);
         }
     }
 

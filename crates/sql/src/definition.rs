@@ -273,13 +273,7 @@ fn drop_schema(core: &Core, transaction: &Arc<dyn Transaction>, name: &str) -> R
     let host = Definition { core, in_block: true, statement: None };
     let schema = cairn_types::quote::quote_identifier(name);
     // What goes with it is no news to anybody.
-    let notices = core.take_notices();
-    let dropped = core.run_definition(&host, transaction, &format!("drop schema {schema} cascade"));
-    core.take_notices();
-    for notice in notices {
-        core.notice(notice);
-    }
-    dropped
+    core.without_notices(|| core.run_definition(&host, transaction, &format!("drop schema {schema} cascade")))
 }
 
 /// Drops everything in the session's temporary schema.

@@ -18,6 +18,7 @@ mod instance;
 mod maintenance;
 mod names;
 mod nodes;
+mod notices;
 mod notify;
 pub mod password;
 pub mod plpgsql;

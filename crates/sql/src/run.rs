@@ -208,15 +208,6 @@ impl Core {
         }
     }
 
-    /// Sends notices that have gathered.
-    pub(crate) fn send_notices(&self, client: &mut dyn Client) {
-        if self.has_notices() {
-            for notice in self.take_notices() {
-                client.notice(&notice);
-            }
-        }
-    }
-
     /// One row to the client, notices before it.
     pub(crate) fn send_row(
         &self,

@@ -24,7 +24,7 @@ use hashbrown::HashMap;
 use pg_query::protobuf::{TransactionStmt, node::Node as NodeEnum};
 
 use crate::client::{
-    Bind, Client, Format, Frontend, Notification, ResultShape, Startup, TransactionStatus, Wake,
+    Bind, Client, Format, Frontend, Notification, Outlet, ResultShape, Startup, TransactionStatus, Wake,
 };
 use crate::core::{Core, User};
 use crate::debt::Debt;
@@ -821,6 +821,10 @@ impl Frontend for Session {
         Some(self.core.debt.clone())
     }
 
+    fn say_notices_through(&mut self, outlet: Rc<dyn Outlet>) {
+        self.core.notices.set_outlet(outlet);
+    }
+
     fn initial_parameters(&self) -> Vec<(String, String)> {
         self.reported.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
     }
@@ -967,6 +971,7 @@ impl Frontend for Session {
 impl Drop for Session {
     fn drop(&mut self) {
         let core = &self.core;
+        core.notices.mute();
         core.rollback_everything();
         core.stop_listening();
         crate::temporary::drop_all(core);

@@ -286,9 +286,9 @@ impl Core {
         }
     }
 
-    /// An error tells what was read, and so do rows that have been sent already: commits of others, which may be on their way to the
+    /// An error or a notice tells what was read, and so do rows that have been sent already: commits of others, which may be on their way to the
     /// disk.
-    fn owe_what_was_read(&self) {
+    pub(crate) fn owe_what_was_read(&self) {
         if let Some(transaction) = self.transaction_if_begun() {
             self.debt.owe(transaction.settled_at());
         }

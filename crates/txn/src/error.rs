@@ -14,6 +14,8 @@ pub enum CancelReason {
     StatementTimeout,
     /// `idle_in_transaction_session_timeout`.
     IdleInTransactionTimeout,
+    /// The client cannot be told anything any more.
+    ClientLost,
     /// The session or the server is being shut down (`pg_terminate_backend`).
     Terminate,
 }

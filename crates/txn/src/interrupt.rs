@@ -28,7 +28,8 @@ impl Interrupt {
             CancelReason::UserRequest => 1,
             CancelReason::StatementTimeout => 2,
             CancelReason::IdleInTransactionTimeout => 3,
-            CancelReason::Terminate => 4,
+            CancelReason::ClientLost => 4,
+            CancelReason::Terminate => 5,
         };
         self.raised.fetch_max(code, Ordering::SeqCst);
         for sleeper in self.sleepers.lock().iter() {
@@ -46,7 +47,8 @@ impl Interrupt {
             1 => Some(CancelReason::UserRequest),
             2 => Some(CancelReason::StatementTimeout),
             3 => Some(CancelReason::IdleInTransactionTimeout),
-            4 => Some(CancelReason::Terminate),
+            4 => Some(CancelReason::ClientLost),
+            5 => Some(CancelReason::Terminate),
             _ => None,
         }
     }

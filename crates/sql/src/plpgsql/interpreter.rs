@@ -1473,6 +1473,10 @@ impl ParamResolver for Resolver<'_> {
 
 impl Condition {
     fn matches(&self, error: &Error) -> bool {
+        // The session is about to end: there is nothing to go on with.
+        if error.report().severity >= Severity::Fatal {
+            return false;
+        }
         let state = error.sqlstate();
         match self {
             // Cancelling and failed assertions are not for OTHERS.
