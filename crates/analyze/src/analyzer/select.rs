@@ -129,8 +129,9 @@ impl Analyzer<'_> {
             self.resolve_target_unknowns(&mut query.targets)?;
         }
         self.finish_query(&mut query);
-        self.check_aggregates(&mut query, has_grouping_sets)?;
+        // Before aggregates are looked at: what cannot be locked is not asked for its GROUP BY.
         self.locking_clauses(&select.locking_clause, &mut query)?;
+        self.check_aggregates(&mut query, has_grouping_sets)?;
         self.take_range_table(&mut query);
         Ok(query)
     }
@@ -313,12 +314,10 @@ impl Analyzer<'_> {
             let strength = super::clauses::lock_strength(clause.strength)?;
             let wait = super::clauses::lock_wait(clause.wait_policy);
             let name = super::clauses::lock_name(clause.strength);
-            self.check_lockable(query, name)?;
+            check_lockable(query, name)?;
+            let lock = Lock { strength, wait, name };
             if clause.locked_rels.is_empty() {
-                let level = self.level();
-                let mut marks = std::mem::take(&mut query.row_marks);
-                lock_all(&mut level.range_table, &mut marks, strength, wait);
-                query.row_marks = marks;
+                lock_all(&mut self.level().range_table, &mut query.row_marks, &lock)?;
                 continue;
             }
             for node in &clause.locked_rels {
@@ -348,12 +347,10 @@ impl Analyzer<'_> {
                     err!(FEATURE_NOT_SUPPORTED, "{name} cannot be applied to {what}").at(range.location)
                 };
                 match &mut level.range_table[index].kind {
-                    RangeTableKind::Relation { .. } => add_mark(&mut query.row_marks, index, strength, wait),
-                    RangeTableKind::Subquery { query: nested, .. } => {
-                        let mut marks = std::mem::take(&mut nested.row_marks);
-                        lock_all(&mut nested.range_table, &mut marks, strength, wait);
-                        nested.row_marks = marks;
-                        add_mark(&mut query.row_marks, index, strength, wait);
+                    RangeTableKind::Relation { .. } => add_mark(&mut query.row_marks, index, &lock),
+                    RangeTableKind::Subquery { query: nested, view } => {
+                        lock_subquery(nested, view.is_some(), &lock)?;
+                        add_mark(&mut query.row_marks, index, &lock);
                     }
                     RangeTableKind::Join { .. } => return Err(refuse("a join")),
                     RangeTableKind::Function { .. } => return Err(refuse("a function")),
@@ -362,32 +359,6 @@ impl Analyzer<'_> {
                     RangeTableKind::Result => return Err(refuse("a result")),
                 }
             }
-        }
-        Ok(())
-    }
-
-    fn check_lockable(&self, query: &Query, name: &str) -> Result<()> {
-        let refuse = |what: &str| err!(FEATURE_NOT_SUPPORTED, "{name} is not allowed with {what}");
-        if query.set_operation.is_some() {
-            return Err(refuse("UNION/INTERSECT/EXCEPT"));
-        }
-        if !matches!(query.distinct, Distinct::None) {
-            return Err(refuse("DISTINCT clause"));
-        }
-        if !query.group.is_empty() || !query.grouping_sets.is_empty() {
-            return Err(refuse("GROUP BY clause"));
-        }
-        if query.having.is_some() {
-            return Err(refuse("HAVING clause"));
-        }
-        if query.has_aggregates {
-            return Err(refuse("aggregate functions"));
-        }
-        if query.has_window_functions {
-            return Err(refuse("window functions"));
-        }
-        if query.has_target_srfs {
-            return Err(refuse("set-returning functions in the target list"));
         }
         Ok(())
     }
@@ -446,7 +417,43 @@ impl Analyzer<'_> {
     }
 }
 
-fn add_mark(marks: &mut Vec<RowMark>, range: usize, strength: LockStrength, wait: LockWait) {
+/// A clause that locks rows.
+struct Lock {
+    strength: LockStrength,
+    wait: LockWait,
+    /// As its writer calls it: `FOR UPDATE`.
+    name: &'static str,
+}
+
+/// 0A000 if the query's rows are not rows of its tables, one for one.
+fn check_lockable(query: &Query, name: &str) -> Result<()> {
+    let refuse = |what: &str| err!(FEATURE_NOT_SUPPORTED, "{name} is not allowed with {what}");
+    if query.set_operation.is_some() {
+        return Err(refuse("UNION/INTERSECT/EXCEPT"));
+    }
+    if !matches!(query.distinct, Distinct::None) {
+        return Err(refuse("DISTINCT clause"));
+    }
+    if !query.group.is_empty() || !query.grouping_sets.is_empty() {
+        return Err(refuse("GROUP BY clause"));
+    }
+    if query.having.is_some() {
+        return Err(refuse("HAVING clause"));
+    }
+    if query.has_aggregates {
+        return Err(refuse("aggregate functions"));
+    }
+    if query.has_window_functions {
+        return Err(refuse("window functions"));
+    }
+    if query.has_target_srfs {
+        return Err(refuse("set-returning functions in the target list"));
+    }
+    Ok(())
+}
+
+fn add_mark(marks: &mut Vec<RowMark>, range: usize, lock: &Lock) {
+    let Lock { strength, wait, .. } = *lock;
     if let Some(mark) = marks.iter_mut().find(|mark| mark.range == range) {
         // The strongest lock wins, and the most impatient wait.
         mark.strength = mark.strength.max(strength);
@@ -464,23 +471,16 @@ fn add_mark(marks: &mut Vec<RowMark>, range: usize, strength: LockStrength, wait
 }
 
 /// Locks every table of a range table, those of its subqueries too.
-fn lock_all(
-    range_table: &mut [RangeTableEntry],
-    marks: &mut Vec<RowMark>,
-    strength: LockStrength,
-    wait: LockWait,
-) {
+fn lock_all(range_table: &mut [RangeTableEntry], marks: &mut Vec<RowMark>, lock: &Lock) -> Result<()> {
     for (index, entry) in range_table.iter_mut().enumerate() {
         if !entry.in_from {
             continue;
         }
         match &mut entry.kind {
-            RangeTableKind::Relation { .. } => add_mark(marks, index, strength, wait),
-            RangeTableKind::Subquery { query, .. } => {
-                let mut nested = std::mem::take(&mut query.row_marks);
-                lock_all(&mut query.range_table, &mut nested, strength, wait);
-                query.row_marks = nested;
-                add_mark(marks, index, strength, wait);
+            RangeTableKind::Relation { .. } => add_mark(marks, index, lock),
+            RangeTableKind::Subquery { query, view } => {
+                lock_subquery(query, view.is_some(), lock)?;
+                add_mark(marks, index, lock);
             }
             RangeTableKind::Join { .. }
             | RangeTableKind::Function { .. }
@@ -489,6 +489,16 @@ fn lock_all(
             | RangeTableKind::Result => {}
         }
     }
+    Ok(())
+}
+
+/// Locks the tables that a subquery or a view reads.
+fn lock_subquery(query: &mut Query, is_view: bool, lock: &Lock) -> Result<()> {
+    // PostgreSQL passes a view that is a set operation by, and locks nothing in it.
+    if !(is_view && query.set_operation.is_some()) {
+        check_lockable(query, lock.name)?;
+    }
+    lock_all(&mut query.range_table, &mut query.row_marks, lock)
 }
 
 fn is_null(node: &Node) -> bool {

@@ -29,9 +29,6 @@ struct SideColumn {
 impl Analyzer<'_> {
     pub(crate) fn set_operation_statement(&mut self, select: &protobuf::SelectStmt) -> Result<Query> {
         let mut query = new_query(CommandType::Select);
-        if let Some(with) = &select.with_clause {
-            self.with_clause(with)?;
-        }
         // The leftmost SELECT could say INTO.
         let mut leftmost = select;
         while let Some(left) = &leftmost.larg {
@@ -40,6 +37,10 @@ impl Analyzer<'_> {
         if let Some(into) = &leftmost.into_clause {
             return Err(err!(SYNTAX_ERROR, "SELECT ... INTO is not allowed here")
                 .at(into.rel.as_ref().map_or(-1, |rel| rel.location)));
+        }
+        check_not_locked(select)?;
+        if let Some(with) = &select.with_clause {
+            self.with_clause(with)?;
         }
         let side = self.set_operation_tree(select, true)?;
         // Targets: the leftmost query's columns by name, of the common types.
@@ -92,7 +93,6 @@ impl Analyzer<'_> {
         };
         self.limit(select, &mut query)?;
         self.finish_query(&mut query);
-        self.locking_clauses(&select.locking_clause, &mut query)?;
         self.take_range_table(&mut query);
         Ok(query)
     }
@@ -109,13 +109,7 @@ impl Analyzer<'_> {
             return Err(err!(SYNTAX_ERROR, "INTO is only allowed on first SELECT of UNION/INTERSECT/EXCEPT")
                 .at(into.rel.as_ref().map_or(-1, |rel| rel.location)));
         }
-        if !select.locking_clause.is_empty() && !top {
-            let strength = match select.locking_clause.first().and_then(|node| node.node.as_ref()) {
-                Some(NodeEnum::LockingClause(lock)) => super::clauses::lock_name(lock.strength),
-                _ => "FOR UPDATE",
-            };
-            return Err(err!(FEATURE_NOT_SUPPORTED, "{strength} is not allowed with UNION/INTERSECT/EXCEPT"));
-        }
+        check_not_locked(select)?;
         let is_leaf = select.op <= protobuf::SetOperation::SetopNone as i32
             || (!top
                 && (!select.sort_clause.is_empty()
@@ -380,6 +374,18 @@ impl Analyzer<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// 0A000 if rows of a set operation are to be locked: they are nobody's.
+fn check_not_locked(select: &protobuf::SelectStmt) -> Result<()> {
+    match select.locking_clause.first().and_then(|node| node.node.as_ref()) {
+        Some(NodeEnum::LockingClause(lock)) => Err(err!(
+            FEATURE_NOT_SUPPORTED,
+            "{} is not allowed with UNION/INTERSECT/EXCEPT",
+            super::clauses::lock_name(lock.strength)
+        )),
+        _ => Ok(()),
     }
 }
 
