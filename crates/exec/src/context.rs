@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use cairn_catalog::{Catalog, Proc};
 use cairn_functions::RowStream;
-use cairn_txn::{Snapshot, Store, Transaction};
+use cairn_txn::{CommandId, Snapshot, Store, Transaction};
 use cairn_types::{CallInfo, Datum, Env, Result, Row};
 
 use crate::dml::{StatementEvents, TransactionConstraints};
@@ -90,6 +90,8 @@ pub struct Frame {
     pub extensions: Vec<Option<Box<dyn Any + Send>>>,
     /// Checks that wait for the statement's last row.
     pub events: StatementEvents,
+    /// Commands under which the statement itself has written, ascending. Those in between are of functions that it calls.
+    own_commands: Vec<CommandId>,
     ticks: u32,
 }
 
@@ -112,6 +114,7 @@ impl Frame {
             instrument: None,
             extensions: Vec::new(),
             events: StatementEvents::default(),
+            own_commands: Vec::new(),
             ticks: 0,
         }
     }
@@ -121,6 +124,19 @@ impl Frame {
     pub fn tick(&mut self, cx: &ExecContext<'_>) -> Result<()> {
         self.ticks = self.ticks.wrapping_add(1);
         if self.ticks & 0xFF == 0 { cx.env.check_interrupts() } else { Ok(()) }
+    }
+
+    /// The statement itself writes a row under this command, the transaction's current one.
+    #[inline]
+    pub(crate) fn note_write(&mut self, command: CommandId) {
+        if self.own_commands.last() != Some(&command) {
+            self.own_commands.push(command);
+        }
+    }
+
+    /// Whether a row of this command was written by the statement itself.
+    pub(crate) fn wrote_under(&self, command: CommandId) -> bool {
+        self.own_commands.binary_search(&command).is_ok()
     }
 
     /// Copies registers out.

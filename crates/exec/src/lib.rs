@@ -32,3 +32,4 @@ pub use plan::{Plan, RelationUse, ResultColumn, Usage};
 pub use planner::value_classes::ValueClasses;
 pub use planner::value_dependent::value_dependent_parameters;
 pub use planner::{ExpressionSource, PlanContext, Planned, Planner, plan, plan_cursor, result_columns};
+pub use spill::RowStore;

@@ -23,7 +23,8 @@ pub fn set(invocation: &Invocation<'_>, statement: &VariableSetStmt) -> Result<O
     let core = invocation.core;
     let kind = VariableSetKind::try_from(statement.kind).unwrap_or(VariableSetKind::Undefined);
     let name = statement.name.as_str();
-    if statement.is_local && core.phase() != Phase::Block && !invocation.in_block {
+    let alone = invocation.top_level && core.phase() != Phase::Block && !invocation.in_block;
+    if statement.is_local && alone {
         cairn_types::Env::notice(
             &**core,
             Error::warning(
@@ -47,7 +48,7 @@ pub fn set(invocation: &Invocation<'_>, statement: &VariableSetStmt) -> Result<O
         VariableSetKind::VarResetAll => core.with_settings(|settings| settings.reset_all()),
         VariableSetKind::VarSetMulti => match name {
             "TRANSACTION" => {
-                if core.phase() != Phase::Block && !invocation.in_block {
+                if alone {
                     cairn_types::Env::notice(
                         &**core,
                         Error::warning(

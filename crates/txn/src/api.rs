@@ -207,6 +207,8 @@ pub trait Transaction: Send + Sync {
     fn release_snapshots(&self, _still_used: &[Snapshot]) {}
     /// One snapshot, as given by one call of [`Transaction::snapshot`], is no longer in use.
     fn release_snapshot(&self, _snapshot: &Snapshot) {}
+    /// The current command: what is written now is its work. Goes up only.
+    fn command(&self) -> CommandId;
     /// Ends a command: writes so far become visible to snapshots taken from now on.
     fn advance_command(&self) -> CommandId;
 
@@ -225,6 +227,9 @@ pub trait Transaction: Send + Sync {
         };
         Ok(is_newer.then_some(newest))
     }
+    /// The first of the commands from `since` on under which the transaction itself has written a key (other than past its memory,
+    /// where no key is written twice).
+    fn first_own_command(&self, key: &[u8], since: CommandId) -> Result<Option<CommandId>>;
     fn scan(&self, snapshot: &Snapshot, range: KeyRange, direction: Direction) -> Result<Box<dyn Cursor>>;
 
     fn put(&self, key: &[u8], value: &[u8]) -> Result<()>;

@@ -71,6 +71,16 @@ impl Spill {
         Ok(newest.flatten())
     }
 
+    /// The first of the commands from `since` on that have written the key.
+    pub(crate) fn first_command(
+        &self,
+        engine: &Engine,
+        key: &[u8],
+        since: CommandId,
+    ) -> Result<Option<CommandId>> {
+        Ok(self.look(engine, key, |record| record.first_command(since, &self.undone))?.flatten())
+    }
+
     fn look<T>(
         &self,
         engine: &Engine,

@@ -249,10 +249,6 @@ impl Txn {
         }
     }
 
-    fn command(&self) -> CommandId {
-        self.command.load(Ordering::Acquire)
-    }
-
     /// For a write: the state, if writing is allowed.
     fn writing(&self) -> Result<parking_lot::MutexGuard<'_, State>> {
         if self.read_only {
@@ -461,6 +457,10 @@ impl Transaction for Txn {
         }
     }
 
+    fn command(&self) -> CommandId {
+        self.command.load(Ordering::Acquire)
+    }
+
     fn advance_command(&self) -> CommandId {
         self.command.fetch_add(1, Ordering::AcqRel) + 1
     }
@@ -559,6 +559,17 @@ impl Transaction for Txn {
         }
         let newest = self.newest(key)?;
         Ok((newest.committed_at > snapshot.read_time).then_some(newest))
+    }
+
+    fn first_own_command(&self, key: &[u8], since: CommandId) -> Result<Option<CommandId>> {
+        let state = self.core.state.lock();
+        // What has spilled is older than what has not.
+        if let Some(spill) = &state.spill
+            && let Some(first) = spill.first_command(&self.core.database.pipeline.engine, key, since)?
+        {
+            return Ok(Some(first));
+        }
+        Ok(state.writes.first_command(key, since))
     }
 
     fn scan(&self, snapshot: &Snapshot, range: KeyRange, direction: Direction) -> Result<Box<dyn Cursor>> {

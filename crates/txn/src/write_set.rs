@@ -135,6 +135,11 @@ impl WriteSet {
         self.keys.get(key)?.last().map(|version| (version.command, &version.value))
     }
 
+    /// The first of the commands from `since` on that have written the key.
+    pub(crate) fn first_command(&self, key: &[u8], since: CommandId) -> Option<CommandId> {
+        self.keys.get(key)?.iter().map(|version| version.command).find(|command| *command >= since)
+    }
+
     /// The first key between the bounds, in `direction`, of which `command` sees an own version.
     pub(crate) fn next_visible(
         &self,

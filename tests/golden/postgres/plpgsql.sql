@@ -87,3 +87,7 @@ begin
   raise notice '%', a;
   a[1:3] := array[1];
 end $$;
+
+-- What a client is warned of or kept from is not so in a function.
+do $$ begin set local work_mem = '1MB'; set constraints all immediate; lock table log; set transaction read only; end $$;
+do $$ begin vacuum log; end $$;

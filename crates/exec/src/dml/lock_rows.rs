@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use cairn_analyze::query::{LockStrength, LockWait, RowMark};
 use cairn_catalog::{IndexKey, IndexKeyColumn};
-use cairn_txn::{LockOutcome, RowLockMode, WaitPolicy};
+use cairn_txn::{CommandId, LockOutcome, RowLockMode, WaitPolicy};
 use cairn_types::{Datum, Result, bail, err};
 
 use crate::context::{ExecContext, Frame};
@@ -31,8 +31,8 @@ pub enum Current {
     /// Changed since; the registers hold the new version.
     Changed,
     Deleted,
-    /// Written by this very statement before.
-    OwnWork,
+    /// Written by this transaction since the snapshot, under this command: by the statement itself, or by a function that it has called.
+    OwnWork(CommandId),
     /// SKIP LOCKED.
     Skipped,
 }
@@ -60,8 +60,8 @@ pub fn lock_current(
         return Ok(Current::Skipped);
     }
     let Some(newest) = cx.txn.newer(&frame.snapshot, key).sql()? else { return Ok(Current::Same) };
-    if newest.own_command.is_some() {
-        return Ok(Current::OwnWork);
+    if let Some(command) = newest.own_command {
+        return Ok(Current::OwnWork(command));
     }
     let Some(row) = newest.value else { return Ok(Current::Deleted) };
     if mode == RowLockMode::KeyShare && !key_changed(cx, frame, place, key, &row)? {
@@ -234,7 +234,7 @@ impl Node for LockRowsState {
                 match lock_current(cx, frame, &mark.place, &key, mark.mode, wait)? {
                     Current::Same => {}
                     Current::Changed => changed = true,
-                    Current::Deleted | Current::OwnWork | Current::Skipped => continue 'rows,
+                    Current::Deleted | Current::OwnWork(_) | Current::Skipped => continue 'rows,
                 }
             }
             if changed {

@@ -10,8 +10,8 @@
 use std::sync::Arc;
 
 use cairn_catalog::TypeRef;
-use cairn_txn::{Isolation, LockOutcome, RowLockMode};
-use cairn_types::{Datum, Error, Result, Row, bail};
+use cairn_txn::{CommandId, Isolation, LockOutcome, RowLockMode};
+use cairn_types::{Datum, Error, Result, Row, bail, err};
 
 use super::events;
 use super::lock_rows::RowPlace;
@@ -259,7 +259,7 @@ impl ModifyState {
         row: &Located,
         set: &SetList,
     ) -> Result<bool> {
-        let Some(key) = lock_located(cx, frame, row, RowLockMode::NoKeyUpdate)? else { return Ok(false) };
+        let Some(key) = lock_located(cx, frame, row, Written::Updated)? else { return Ok(false) };
         self.write_update(cx, frame, plan, row.place.first, &key, set)
     }
 
@@ -275,6 +275,7 @@ impl ModifyState {
     ) -> Result<bool> {
         let target = &plan.targets.tables[0];
         let columns = target.layout.kinds.len();
+        let before = cx.txn.command();
         self.old.clear();
         self.old.extend_from_slice(&frame.registers[old_first..old_first + columns]);
         for column in 0..columns {
@@ -286,6 +287,7 @@ impl ModifyState {
         }
         target.generate(cx, frame)?;
         target.check_row(cx, frame)?;
+        check_untouched(cx, frame, key, before, Written::Updated)?;
         let moved = target.update_row(cx, frame, &plan.targets, &mut self.old, key, &set.assigned)?;
         if let Some(register) = plan.tid {
             let key = moved.as_deref().unwrap_or(key);
@@ -301,7 +303,7 @@ impl ModifyState {
         plan: &Modify,
         row: &Located,
     ) -> Result<bool> {
-        let Some(key) = lock_located(cx, frame, row, RowLockMode::Remove)? else { return Ok(false) };
+        let Some(key) = lock_located(cx, frame, row, Written::Deleted)? else { return Ok(false) };
         let target = &plan.targets.tables[0];
         for column in 0..target.layout.kinds.len() {
             frame.registers[target.first + column] = frame.registers[row.place.first + column].clone();
@@ -311,27 +313,88 @@ impl ModifyState {
     }
 }
 
+/// What a statement does to the rows that its input finds.
+#[derive(Clone, Copy, Debug)]
+enum Written {
+    Updated,
+    Deleted,
+}
+
 /// Locks the row that the input found. `None`: it is not to be written (deleted, changed so that the conditions fail, or
-/// written by this statement before).
+/// written by this statement before). 27000 if a function that the statement calls has written it.
 fn lock_located(
     cx: &ExecContext<'_>,
     frame: &mut Frame,
     row: &Located,
-    mode: RowLockMode,
+    written: Written,
 ) -> Result<Option<Arc<[u8]>>> {
+    let mode = match written {
+        Written::Updated => RowLockMode::NoKeyUpdate,
+        Written::Deleted => RowLockMode::Remove,
+    };
     let Datum::Bytea(key) = &frame.registers[row.key] else {
         // An outer join made the row up.
         return Ok(None);
     };
     let key = Arc::clone(key);
+    let before = cx.txn.command();
     match lock_current(cx, frame, &row.place, &key, mode, unique::wait(cx))? {
         Current::Same => Ok(Some(key)),
         Current::Changed => match &row.recheck {
             Some(recheck) if !recheck.holds(cx, frame)? => Ok(None),
-            _ => Ok(Some(key)),
+            _ => {
+                check_untouched(cx, frame, &key, before, written)?;
+                Ok(Some(key))
+            }
         },
-        Current::Deleted | Current::OwnWork | Current::Skipped => Ok(None),
+        Current::OwnWork(command) => match is_own_work(cx, frame, &key, command)? {
+            true => Ok(None),
+            false => Err(touched(written)),
+        },
+        Current::Deleted | Current::Skipped => Ok(None),
     }
+}
+
+/// Whether a row that the transaction has written since the snapshot, last under `newest`, was written by the statement itself, as
+/// PostgreSQL sees it: by who wrote it first, or last if another transaction had changed it before.
+fn is_own_work(cx: &ExecContext<'_>, frame: &Frame, key: &[u8], newest: CommandId) -> Result<bool> {
+    if frame.wrote_under(newest) {
+        return Ok(true);
+    }
+    if cx.txn.newest(key).sql()?.committed_at > frame.snapshot.read_time {
+        return Ok(false);
+    }
+    let first = cx.txn.first_own_command(key, frame.snapshot.command).sql()?;
+    Ok(first.is_some_and(|command| frame.wrote_under(command)))
+}
+
+/// 27000 if a function that was called since the command `before` has written the row, which is locked.
+fn check_untouched(
+    cx: &ExecContext<'_>,
+    frame: &Frame,
+    key: &[u8],
+    before: CommandId,
+    written: Written,
+) -> Result<()> {
+    // Functions that write end commands.
+    if cx.txn.command() == before {
+        return Ok(());
+    }
+    let own = cx.txn.newer(&frame.snapshot, key).sql()?.and_then(|newest| newest.own_command);
+    if own.is_some_and(|command| !frame.wrote_under(command)) { Err(touched(written)) } else { Ok(()) }
+}
+
+#[cold]
+fn touched(written: Written) -> Error {
+    let done = match written {
+        Written::Updated => "updated",
+        Written::Deleted => "deleted",
+    };
+    err!(
+        TRIGGERED_DATA_CHANGE_VIOLATION,
+        "tuple to be {done} was already modified by an operation triggered by the current command"
+    )
+    .hint("Consider using an AFTER trigger instead of a BEFORE trigger to propagate changes to other rows.")
 }
 
 /// What stands in a proposed row's way.
@@ -443,9 +506,9 @@ fn check_visible(cx: &ExecContext<'_>, frame: &Frame, newest: &cairn_txn::Newest
     Ok(())
 }
 
-fn check_not_own(frame: &Frame, own_command: &Option<cairn_txn::CommandId>) -> Result<()> {
+fn check_not_own(frame: &Frame, own_command: &Option<CommandId>) -> Result<()> {
     if own_command.is_some_and(|command| command >= frame.snapshot.command) {
-        return Err(cairn_types::err!(
+        return Err(err!(
             CARDINALITY_VIOLATION,
             "ON CONFLICT DO UPDATE command cannot affect row a second time"
         )

@@ -73,6 +73,7 @@ impl Target {
         if !self.layout.has_hidden_key() && !claimed.primary {
             self.claim_primary(cx, frame, key, bulk.table)?;
         }
+        frame.note_write(cx.txn.command());
         self.put_row(cx, frame, key, bulk.table)?;
         for (place, index) in self.indexes.iter().enumerate() {
             let Some(values) = index.values(cx, frame, self.first)? else { continue };
@@ -205,6 +206,7 @@ impl Target {
         if assigned.keys.iter().any(|column| differs(frame, *column)) {
             cx.txn.lock_row(old_key, mode, unique::wait(cx)).sql()?;
         }
+        frame.note_write(cx.txn.command());
         let mut moved = None;
         if assigned.primary {
             let key = self.layout.row_key(self.row(frame))?;
@@ -252,6 +254,7 @@ impl Target {
         targets: &std::sync::Arc<Targets>,
         key: &[u8],
     ) -> Result<()> {
+        frame.note_write(cx.txn.command());
         cx.txn.delete(key).sql()?;
         for index in &self.indexes {
             if let Some(entry) = index.entry(cx, frame, self.first, key)? {

@@ -345,13 +345,13 @@ impl Frame<'_> {
             StatementKind::Sql { statement, perform, into } => {
                 let source = self.start(statement, FragmentKind::Statement)?;
                 let needs_destination = !perform && into.is_none() && !is_call(statement);
-                self.run_into(source, into.as_ref(), needs_destination, is_call(statement))?;
+                self.run_into(source, into.as_ref(), needs_destination, is_call(statement), false)?;
             }
             StatementKind::Execute { text, using, into } => {
                 let source = self.start_dynamic(text, using)?;
                 // Rows of a dynamic statement without INTO are thrown away.
                 let found = self.get(self.routine.function.found);
-                self.run_into(source, into.as_ref(), false, false)?;
+                self.run_into(source, into.as_ref(), false, false, true)?;
                 self.set(self.routine.function.found, found);
             }
             StatementKind::GetDiagnostics { stacked, items } => {
@@ -806,37 +806,40 @@ impl Frame<'_> {
         }
     }
 
-    /// Runs a statement to its end; the first row goes into the targets.
+    /// Runs a statement; the first row goes into the targets. PostgreSQL reads no more rows of a SELECT than INTO needs, unless it
+    /// is dynamic, and lets INSERT, UPDATE and DELETE return no second row.
     fn run_into(
         &mut self,
         mut source: Box<dyn RowSource>,
         into: Option<&Into>,
         needs_destination: bool,
         call: bool,
+        dynamic: bool,
     ) -> Result<()> {
         let columns = source.columns().to_vec();
         if needs_destination && !columns.is_empty() {
             return Err(err!(SYNTAX_ERROR, "query has no destination for result data")
                 .hint("If you want to discard the results of a SELECT, use PERFORM instead."));
         }
+        let single = into.is_some_and(|into| into.strict || source.changes_rows() && !dynamic);
+        let needed = match into {
+            Some(_) if single => 2,
+            Some(_) if !dynamic => 1,
+            _ => u64::MAX,
+        };
         let mut first = None;
         let mut count = 0_u64;
-        while let Some(row) = source.next(self.spi)? {
+        while count < needed
+            && let Some(row) = source.next(self.spi)?
+        {
             count += 1;
-            if first.is_none() {
-                first = Some(row);
-            } else if into.is_some_and(|into| into.strict) {
-                return Err(err!(TOO_MANY_ROWS, "query returned more than one row")
-                    .hint("Make sure the query returns a single row, or use LIMIT 1."));
-            } else if into.is_some() && source.processed() == 0 {
-                // A SELECT INTO stops at what it needs; a data-modifying statement runs to its end.
-                break;
-            }
+            first.get_or_insert(row);
         }
-        self.row_count = match into {
-            Some(_) => u64::from(first.is_some()).max(source.processed().min(count)),
-            None => source.processed().max(count),
-        };
+        if single && count > 1 {
+            return Err(err!(TOO_MANY_ROWS, "query returned more than one row")
+                .hint("Make sure the query returns a single row, or use LIMIT 1."));
+        }
+        self.row_count = source.processed().max(count);
         if !call {
             self.set_found(self.row_count > 0);
         }

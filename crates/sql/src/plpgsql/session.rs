@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use cairn_analyze::{ParamResolver, Parameters, RawStatement};
 use cairn_catalog::TypeRef;
-use cairn_exec::Execution;
 use cairn_exec::execution::Watch;
+use cairn_exec::{Execution, RowStore, Usage};
 use cairn_txn::Transaction;
 use cairn_types::{Datum, Env, Error, Oid, RecordField, Result, Row, Text, err, io};
 use pg_query::protobuf::node::Node as NodeEnum;
@@ -110,6 +110,9 @@ struct Running {
     transaction: Arc<dyn Transaction>,
     columns: Vec<Column>,
     execution: Execution,
+    /// All rows of a statement that changes something, once it has run: it is over before its first row is looked at, and whatever
+    /// becomes of the others.
+    stored: Option<RowStore>,
     ended: bool,
     rows: u64,
 }
@@ -117,6 +120,35 @@ struct Running {
 impl Drop for Running {
     fn drop(&mut self) {
         self.transaction.release_snapshot(&self.execution.frame.snapshot);
+    }
+}
+
+impl Running {
+    fn next_stored(&mut self) -> Result<Option<Row>> {
+        let stored = match &mut self.stored {
+            Some(stored) => stored,
+            None => {
+                let mut rows = RowStore::default();
+                let execution = &mut self.execution;
+                self.core.snapshots.borrow_mut().push(execution.frame.snapshot);
+                let result = self.core.with_exec(|cx| {
+                    while let Some(row) = execution.next_row(cx)? {
+                        rows.push(row.to_vec(), cx.work_mem)?;
+                    }
+                    execution.finish(cx)
+                });
+                self.core.pop_snapshot();
+                result?;
+                self.core.transaction()?.advance_command();
+                self.stored.insert(rows)
+            }
+        };
+        let row = stored.get(self.rows as usize)?;
+        match &row {
+            Some(_) => self.rows += 1,
+            None => self.ended = true,
+        }
+        Ok(row)
     }
 }
 
@@ -128,6 +160,11 @@ impl RowSource for Running {
     fn next(&mut self, _: &dyn Spi) -> Result<Option<Row>> {
         if self.ended {
             return Ok(None);
+        }
+        let plan = self.execution.plan();
+        let writes = || plan.relations.iter().any(|used| matches!(used.usage, Usage::Write));
+        if plan.modifies && plan.returns_rows() && writes() {
+            return self.next_stored();
         }
         let core = Rc::clone(&self.core);
         core.snapshots.borrow_mut().push(self.execution.frame.snapshot);
@@ -160,6 +197,10 @@ impl RowSource for Running {
             _ => self.execution.processed(),
         }
     }
+
+    fn changes_rows(&self) -> bool {
+        self.execution.plan().command != cairn_analyze::query::CommandType::Select
+    }
 }
 
 /// Rows of a utility statement, all at once.
@@ -189,6 +230,10 @@ impl RowSource for Finished {
 
     fn processed(&self) -> u64 {
         self.processed
+    }
+
+    fn changes_rows(&self) -> bool {
+        false
     }
 }
 
@@ -264,6 +309,7 @@ impl Spi for Core {
                     transaction,
                     columns: fragment.columns.clone(),
                     execution,
+                    stored: None,
                     ended: false,
                     rows: 0,
                 }))
@@ -275,7 +321,9 @@ impl Spi for Core {
             }
             Kind::Utility(statement, raw) => {
                 let mut invocation = Invocation::new(&core, raw, core.atomic_depth.get() > 0);
-                invocation.top_level = core.atomic_depth.get() == 0;
+                // Procedures that a procedure calls may end the transaction as it may.
+                invocation.top_level = core.atomic_depth.get() == 0
+                    && matches!(&*raw.node, NodeEnum::CallStmt(_) | NodeEnum::DoStmt(_));
                 invocation.params = params;
                 if matches!(&*raw.node, NodeEnum::CopyStmt(_)) {
                     return Err(Error::unsupported("COPY to or from the client in a function is"));

@@ -39,6 +39,8 @@ pub trait RowSource {
     fn next(&mut self, spi: &dyn Spi) -> Result<Option<Row>>;
     /// Rows inserted, updated, deleted or returned, once `next` has said `None`.
     fn processed(&self) -> u64;
+    /// Whether it is an INSERT, UPDATE or DELETE.
+    fn changes_rows(&self) -> bool;
 }
 
 /// SQL for a function that runs.

@@ -77,6 +77,12 @@ impl<'a> Record<'a> {
     pub fn newest(&self, undone: &Undone) -> Option<OwnVersion<'a>> {
         self.versions.iter().rev().find(|version| !undone.contains(version.epoch)).copied()
     }
+
+    /// The first of the commands from `since` on whose write was not undone.
+    pub fn first_command(&self, since: u32, undone: &Undone) -> Option<u32> {
+        let counts = |version: &&OwnVersion<'_>| version.command >= since && !undone.contains(version.epoch);
+        self.versions.iter().find(counts).map(|version| version.command)
+    }
 }
 
 /// Replaces `bytes` by a record without writes.
