@@ -81,6 +81,117 @@ impl RunFile {
     }
 }
 
+/// Rows in a file, read in order while more are written, as often as wanted; the last ones can be taken back.
+pub struct RowLog {
+    file: File,
+    columns: usize,
+    /// Bytes in the file; those of `pending` come behind them.
+    flushed: u64,
+    pending: Vec<u8>,
+}
+
+/// How far a log has been read.
+#[derive(Debug, Default)]
+pub struct LogReader {
+    /// Where in the log the next row begins.
+    at: u64,
+    /// The log's bytes from `at` on, so far as they were read; behind `start`.
+    buffer: Vec<u8>,
+    start: usize,
+}
+
+impl LogReader {
+    pub fn new(at: u64) -> Self {
+        LogReader { at, ..LogReader::default() }
+    }
+
+    /// Where the next row begins.
+    pub fn at(&self) -> u64 {
+        self.at
+    }
+}
+
+/// So much is written, and read, at once.
+const LOG_PIECE: usize = 1 << 16;
+
+impl RowLog {
+    pub fn new(columns: usize) -> Result<Self> {
+        let file = tempfile::tempfile().map_err(io_error)?;
+        Ok(RowLog { file, columns, flushed: 0, pending: Vec::new() })
+    }
+
+    /// Where the next row will begin, in bytes.
+    pub fn end(&self) -> u64 {
+        self.flushed + self.pending.len() as u64
+    }
+
+    pub fn push(&mut self, row: &[Datum]) -> Result<()> {
+        let begin = self.pending.len();
+        self.pending.extend_from_slice(&[0; 4]);
+        for value in row {
+            encode_datum(value, &mut self.pending);
+        }
+        let length = (self.pending.len() - begin - 4) as u32;
+        self.pending[begin..begin + 4].copy_from_slice(&length.to_le_bytes());
+        if self.pending.len() >= LOG_PIECE { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.file.write_all_at(&self.pending, self.flushed).map_err(io_error)?;
+        self.flushed += self.pending.len() as u64;
+        self.pending.clear();
+        Ok(())
+    }
+
+    /// Takes back the rows that begin at `end` or behind it. Readers read ahead: whoever reads on then needs a new one.
+    pub fn cut(&mut self, end: u64) {
+        match end.checked_sub(self.flushed) {
+            Some(kept) => self.pending.truncate(kept as usize),
+            None => {
+                // What the file has behind it is written over.
+                self.flushed = end;
+                self.pending.clear();
+            }
+        }
+    }
+
+    /// The next row for this reader; `None` where there is none yet.
+    pub fn next(&mut self, reader: &mut LogReader) -> Result<Option<Row>> {
+        if reader.at >= self.end() {
+            return Ok(None);
+        }
+        let length = self.read(reader, 4)?;
+        let length = length.iter().rev().fold(0, |length, byte| length << 8 | usize::from(*byte));
+        let bytes = self.read(reader, 4 + length)?;
+        let mut rest = &bytes[4..];
+        let mut row = Row::with_capacity(self.columns);
+        for _ in 0..self.columns {
+            row.push(decode_datum(&mut rest)?);
+        }
+        reader.start += 4 + length;
+        reader.at += 4 + length as u64;
+        Ok(Some(row))
+    }
+
+    /// So many bytes from the reader's place on, which the log must have.
+    fn read<'r>(&mut self, reader: &'r mut LogReader, wanted: usize) -> Result<&'r [u8]> {
+        let have = reader.buffer.len() - reader.start;
+        if have < wanted {
+            self.flush()?;
+            reader.buffer.drain(..reader.start);
+            reader.start = 0;
+            let from = reader.at + have as u64;
+            let more = self.flushed.saturating_sub(from).min(LOG_PIECE.max(wanted) as u64) as usize;
+            reader.buffer.resize(have + more, 0);
+            self.file.read_exact_at(&mut reader.buffer[have..], from).map_err(io_error)?;
+        }
+        reader
+            .buffer
+            .get(reader.start..reader.start + wanted)
+            .ok_or_else(|| Error::internal("a temporary file ends in the middle of a row"))
+    }
+}
+
 /// Rows set aside by their hash, to be worked on one part at a time.
 pub struct Partitions {
     writers: Vec<Option<RunWriter>>,
@@ -222,6 +333,53 @@ impl StoreFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn numbered(number: i32) -> [Datum; 2] {
+        [Datum::Int4(number), Datum::text("x".repeat(number as usize % 300))]
+    }
+
+    fn next(log: &mut RowLog, reader: &mut LogReader) -> Option<i32> {
+        let row = log.next(reader).unwrap()?;
+        let Datum::Int4(number) = row[0] else { panic!("{row:?}") };
+        assert_eq!(format!("{row:?}"), format!("{:?}", numbered(number)));
+        Some(number)
+    }
+
+    #[test]
+    fn a_log_is_read_while_it_grows_and_loses_its_end() {
+        let mut log = RowLog::new(2).unwrap();
+        let mut reader = LogReader::default();
+        assert_eq!(next(&mut log, &mut reader), None);
+        let mut places = Vec::new();
+        for number in 0..5000 {
+            places.push(log.end());
+            log.push(&numbered(number)).unwrap();
+            if number % 2 == 1 {
+                assert_eq!(next(&mut log, &mut reader), Some(number / 2));
+            }
+        }
+        let mut other = LogReader::new(places[4990]);
+        assert_eq!(
+            (0..3).map(|_| next(&mut log, &mut other)).collect::<Vec<_>>(),
+            [4990, 4991, 4992].map(Some)
+        );
+        // In what is still in memory, then in the file.
+        for kept in [4995, 3000] {
+            log.cut(places[kept]);
+            log.push(&numbered(7)).unwrap();
+            let mut other = LogReader::new(places[kept - 1]);
+            let expected = [Some(kept as i32 - 1), Some(7), None];
+            assert_eq!([(); 3].map(|()| next(&mut log, &mut other)), expected);
+        }
+        let mut reader = LogReader::new(places[2500]);
+        assert_eq!(std::iter::from_fn(|| next(&mut log, &mut reader)).count(), 501);
+        log.cut(0);
+        assert_eq!(next(&mut log, &mut LogReader::default()), None);
+        // A row larger than a piece.
+        log.push(&[Datum::Int4(1), Datum::text("y".repeat(3 * LOG_PIECE))]).unwrap();
+        let row = log.next(&mut LogReader::default()).unwrap().unwrap();
+        assert!(matches!(&row[1], Datum::Text(text) if text.len() == 3 * LOG_PIECE));
+    }
 
     #[test]
     fn rows_come_back_from_memory_and_file() {

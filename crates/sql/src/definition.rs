@@ -163,6 +163,10 @@ impl DdlHost for Definition<'_> {
         crate::password::scram_verifier(password)
     }
 
+    fn has_pending_checks(&self, table: Oid) -> Result<bool> {
+        self.core.with_exec(|cx| self.core.constraints.has_pending(cx, table))
+    }
+
     fn stop_automatic_work(&self, database: Oid) {
         self.core.instance.automatic().leave(database);
     }

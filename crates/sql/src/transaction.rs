@@ -255,14 +255,15 @@ impl Core {
     pub(crate) fn abort(&self) {
         let phase = self.phase();
         let innermost = self.block.borrow().savepoints.last().map(|savepoint| {
-            let Savepoint { id, settings, constraints, notify, .. } = *savepoint;
-            (id, settings, savepoint.catalog.clone(), constraints, savepoint.acting.clone(), notify)
+            let Savepoint { id, settings, notify, .. } = *savepoint;
+            let (catalog, constraints) = (savepoint.catalog.clone(), savepoint.constraints.clone());
+            (id, settings, catalog, constraints, savepoint.acting.clone(), notify)
         });
         match (phase, innermost) {
             (Phase::Idle, _) => {}
             (Phase::Block, Some((id, settings, catalog, constraints, acting, notify))) => {
                 self.owe_what_was_read();
-                self.constraints.rollback_to(constraints);
+                self.constraints.rollback_to(&constraints);
                 let undone =
                     self.transaction_if_begun().map_or(Ok(()), |transaction| transaction.rollback_to(id));
                 if let Err(error) = undone {
@@ -470,10 +471,11 @@ impl Core {
             let mut block = self.block.borrow_mut();
             block.savepoints.truncate(index + 1);
             let savepoint = &block.savepoints[index];
-            let Savepoint { id, settings, constraints, notify, .. } = *savepoint;
-            (id, settings, savepoint.catalog.clone(), constraints, savepoint.acting.clone(), notify)
+            let Savepoint { id, settings, notify, .. } = *savepoint;
+            let (catalog, constraints) = (savepoint.catalog.clone(), savepoint.constraints.clone());
+            (id, settings, catalog, constraints, savepoint.acting.clone(), notify)
         };
-        self.constraints.rollback_to(constraints);
+        self.constraints.rollback_to(&constraints);
         self.portals_at_rollback(index + 1);
         if let Some(transaction) = self.transaction_if_begun() {
             transaction.rollback_to(id).sql()?;
@@ -517,7 +519,7 @@ impl Core {
             self.acting_undo_to(subtransaction.acting.clone());
             self.notify_undo_to(subtransaction.notify);
             self.restore_own_catalog(subtransaction.catalog.clone());
-            self.constraints.rollback_to(subtransaction.constraints);
+            self.constraints.rollback_to(&subtransaction.constraints);
         }
         transaction.release(subtransaction.id).sql()
     }

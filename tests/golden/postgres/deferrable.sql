@@ -95,3 +95,30 @@ begin; delete from parent where id = 2; commit;
 begin; insert into parent values (200, 200, 200); insert into child values (200, 201, 1); commit;
 select count(*) from parent where id = 200;
 do $$ begin insert into child values (300, 301, 1); exception when foreign_key_violation then raise notice 'caught'; end $$;
+
+-- Rolling back to a savepoint undoes SET CONSTRAINTS, and what it had checked is checked again.
+begin; insert into child values (400, 998, 1); savepoint a; delete from child where id = 400; set constraints all immediate; rollback to a; commit;
+begin; savepoint a; set constraints child_p_fkey immediate; rollback to a; insert into child values (401, 998, 1); commit;
+begin; savepoint a; set constraints child_p_fkey immediate; release a; insert into child values (401, 998, 1); rollback;
+begin; insert into child values (402, 998, 1); savepoint a; insert into child values (403, 997, 1); savepoint b; delete from child where id in (402, 403); set constraints child_p_fkey immediate; rollback to b; delete from child where id = 402; commit;
+do $$ begin
+  insert into child values (404, 998, 1);
+  begin delete from child where id = 404; set constraints all immediate; raise exception 'undo'; exception when others then raise notice '%', sqlerrm; end;
+end $$;
+select count(*) from child where id >= 400;
+
+-- A table stays as it is while its rows wait for a check.
+begin; insert into child values (410, 998, 1); alter table child add column extra int; rollback;
+begin; insert into child values (410, 998, 1); truncate child; rollback;
+begin; insert into child values (410, 998, 1); drop table child; rollback;
+begin; insert into child values (410, 998, 1); create index on child (p); rollback;
+begin; delete from parent where id = 2; alter table parent add column extra int; rollback;
+begin; insert into parent values (411, 411, 1); alter table parent add column extra int; rollback;
+begin; insert into child values (410, 1, 1); set constraints child_q_fkey immediate; alter table child add column extra int; rollback;
+begin; insert into child values (410, 1, 1); set constraints child_p_fkey immediate; alter table child add column extra int; rollback;
+begin; savepoint a; insert into child values (410, 998, 1); rollback to a; alter table child add column extra int; rollback;
+begin; insert into child values (410, 1, 1); savepoint a; set constraints all immediate; rollback to a; alter table child add column extra int; rollback;
+begin; insert into child values (410, 998, 1); alter table two add column extra int; rollback;
+begin; insert into parent values (412, 412, 412); alter table parent add column extra int; insert into parent values (413, 413, 412); commit;
+begin; insert into parent values (412, 412, 412); delete from parent where id = 412; drop table parent; rollback;
+select count(*) from parent where id > 400;

@@ -13,7 +13,7 @@ use super::events::{self, ChildEvent};
 use super::foreign_key;
 use super::target::{Purpose, Targets, default_expr};
 use super::write::{BulkPaths, Claimed};
-use super::{NEWEST, scratch};
+use super::{NEWEST, event_log, scratch};
 use crate::context::{ExecContext, Frame};
 use crate::error::TxnResultExt;
 use crate::expr::Code;
@@ -105,7 +105,7 @@ impl Loader {
         let key = target.new_key(cx, frame)?;
         target.insert_row(cx, frame, &key, &self.bulk, &Claimed::default())?;
         self.rows += 1;
-        if self.checks_early && frame.events.len() >= events::IN_MEMORY {
+        if self.checks_early && frame.events.len() >= event_log::IN_MEMORY {
             events::end_statement(cx, frame)?;
         }
         Ok(())

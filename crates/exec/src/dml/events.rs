@@ -5,28 +5,29 @@
 //! deferrable and deferred (INITIALLY DEFERRED, SET CONSTRAINTS) moves on to the transaction's queue, which the
 //! session runs before it commits.
 //!
-//! A statement may write any number of rows: beyond some thousands, its checks wait in a file. What is deferred to the
-//! commit stays in memory.
+//! A statement, or a transaction, may write any number of rows: beyond some thousands, its checks wait in a file
+//! (`event_log.rs`).
+//!
+//! What SET CONSTRAINTS IMMEDIATE has checked stays in the transaction's queue and only counts as checked: rolling back to an earlier
+//! savepoint may bring back rows that it found in order then, or did not find any more.
 //!
 //! The session owns one [`TransactionConstraints`] for each transaction and calls
 //! - [`TransactionConstraints::check`] before COMMIT (an error rolls the transaction back),
 //! - [`TransactionConstraints::set_mode`] for SET CONSTRAINTS,
+//! - [`TransactionConstraints::has_pending`] before DDL on a table,
 //! - [`TransactionConstraints::mark`] and [`TransactionConstraints::rollback_to`] with its savepoints.
 
 use std::cell::RefCell;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use cairn_catalog::Constraint;
-use cairn_types::row::{decode_datum, encode_datum};
-use cairn_types::{Datum, Error, Oid, Result, Row};
+use cairn_types::{Oid, Result, Row, sqlstate};
 
+use super::event_log::{EventLog, EventReader, Place};
 use super::foreign_key::{self, ForeignKey};
 use super::target::Targets;
 use super::unique::{self, DeferredUnique};
 use crate::context::{ExecContext, Frame};
-use crate::spill::{RunFile, RunWriter};
-use crate::table::TableLayout;
 
 /// What is to be looked at when the statement ends.
 #[derive(Clone, Debug)]
@@ -63,11 +64,20 @@ impl Event {
     fn deferrable(&self) -> Option<(Oid, bool)> {
         let constraint = match self {
             Event::Child(event) => &event.key.constraint,
-            Event::Parent(event) if !event.acts() => &event.key.constraint,
+            Event::Parent(event) if !event.key.acts(event.new.is_some()) => &event.key.constraint,
             Event::Parent(_) => return None,
             Event::Unique(event) => &event.constraint,
         };
         constraint.deferrable.then_some((constraint.oid, constraint.deferred))
+    }
+
+    /// The table whose row was written.
+    fn table(&self) -> Oid {
+        match self {
+            Event::Child(event) => event.key.child.relation.oid,
+            Event::Parent(event) => event.key.parent.relation.oid,
+            Event::Unique(event) => event.table.relation.oid,
+        }
     }
 
     fn check(self, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<()> {
@@ -79,149 +89,31 @@ impl Event {
     }
 }
 
-/// So many events are kept in memory; those behind them wait in a file.
-pub(super) const IN_MEMORY: usize = 4_000;
-
-/// Events of a running statement, first in, first out: in memory, then in the file that is being read, then in the
-/// one that is being written.
-#[derive(Default)]
+/// Events of a running statement, first in, first out.
+#[derive(Debug, Default)]
 pub struct StatementEvents {
-    memory: VecDeque<Event>,
-    reading: Option<RunFile>,
-    writing: Option<RunWriter>,
-    /// What events in files have in common, by number.
-    shapes: Vec<Shape>,
-    length: usize,
-}
-
-/// An event without what differs from row to row.
-#[derive(Clone, Debug)]
-enum Shape {
-    Child(Arc<ForeignKey>),
-    /// With whether there is a new row.
-    Parent(Arc<ForeignKey>, Arc<Targets>, Option<usize>, bool),
-    Unique(Arc<Constraint>, Arc<TableLayout>, String),
-}
-
-/// Values in a file: the shape's number, a key, datums.
-const COLUMNS: usize = 3;
-
-impl std::fmt::Debug for StatementEvents {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("StatementEvents").field("length", &self.length).finish_non_exhaustive()
-    }
+    log: EventLog,
+    reader: EventReader,
 }
 
 impl StatementEvents {
     pub(super) fn push(&mut self, event: Event) -> Result<()> {
-        self.length += 1;
-        if self.reading.is_none() && self.writing.is_none() && self.memory.len() < IN_MEMORY {
-            self.memory.push_back(event);
-            return Ok(());
-        }
-        let row = self.to_row(event);
-        match &mut self.writing {
-            Some(writer) => writer.write(&row),
-            None => self.writing.insert(RunWriter::new()?).write(&row),
-        }
+        self.log.push(event)
     }
 
     fn pop(&mut self) -> Result<Option<Event>> {
-        let event = match self.memory.pop_front() {
-            Some(event) => Some(event),
-            None => self.pop_from_file()?,
-        };
-        self.length -= usize::from(event.is_some());
+        let event = self.log.take_next(&mut self.reader)?;
+        if event.is_none() {
+            // All have been read: the next ones have the memory again.
+            self.log.cut(Place::default());
+            self.reader = EventReader::default();
+        }
         Ok(event)
     }
 
-    fn pop_from_file(&mut self) -> Result<Option<Event>> {
-        loop {
-            if let Some(row) = self.reading.as_mut().map(RunFile::next).transpose()?.flatten() {
-                return self.from_row(&row).map(Some);
-            }
-            self.reading = match self.writing.take() {
-                Some(writer) => Some(writer.finish(COLUMNS)?.0),
-                None => return Ok(None),
-            };
-        }
-    }
-
     pub(super) fn len(&self) -> usize {
-        self.length
+        (self.log.end().number - self.reader.place().number) as usize
     }
-
-    fn to_row(&mut self, event: Event) -> [Datum; COLUMNS] {
-        let (shape, key, values) = match event {
-            Event::Child(event) => (Shape::Child(event.key), event.row_key, encoded(&event.values)),
-            Event::Parent(event) => {
-                let shape = Shape::Parent(event.key, event.targets, event.child, event.new.is_some());
-                let mut values = encoded(&event.old);
-                values.extend(encoded(&event.new.unwrap_or_default()));
-                (shape, Vec::new(), values)
-            }
-            Event::Unique(event) => {
-                let shape = Shape::Unique(event.constraint, event.table, event.index);
-                (shape, event.prefix, encoded(&[Datum::text(event.key)]))
-            }
-        };
-        // A statement has as many as its tables have constraints.
-        let number = match self.shapes.iter().position(|known| known.is(&shape)) {
-            Some(number) => number,
-            None => {
-                self.shapes.push(shape);
-                self.shapes.len() - 1
-            }
-        };
-        [Datum::Int4(number as i32), Datum::Bytea(key.into()), Datum::Bytea(values.into())]
-    }
-
-    fn from_row(&self, row: &[Datum]) -> Result<Event> {
-        let broken = || Error::internal("a queued check cannot be read");
-        let [Datum::Int4(number), Datum::Bytea(key), Datum::Bytea(values)] = row else {
-            return Err(broken());
-        };
-        let mut rest = &values[..];
-        let mut values = Row::new();
-        while !rest.is_empty() {
-            values.push(decode_datum(&mut rest)?);
-        }
-        Ok(match self.shapes.get(*number as usize).cloned().ok_or_else(broken)? {
-            Shape::Child(foreign) => Event::Child(ChildEvent { key: foreign, row_key: key.to_vec(), values }),
-            Shape::Parent(foreign, targets, child, has_new) => {
-                let new = has_new.then(|| values.split_off(values.len() / 2));
-                Event::Parent(ParentEvent { key: foreign, targets, child, old: values, new })
-            }
-            Shape::Unique(constraint, table, index) => {
-                let Some(Datum::Text(text)) = values.first() else { return Err(broken()) };
-                let (prefix, key) = (key.to_vec(), text.to_string());
-                Event::Unique(DeferredUnique { constraint, table, index, prefix, key })
-            }
-        })
-    }
-}
-
-impl Shape {
-    fn is(&self, other: &Shape) -> bool {
-        match (self, other) {
-            (Shape::Child(a), Shape::Child(b)) => Arc::ptr_eq(a, b),
-            (Shape::Parent(a, of_a, child_a, new_a), Shape::Parent(b, of_b, child_b, new_b)) => {
-                Arc::ptr_eq(a, b) && Arc::ptr_eq(of_a, of_b) && child_a == child_b && new_a == new_b
-            }
-            (Shape::Unique(a, of_a, index_a), Shape::Unique(b, of_b, index_b)) => {
-                Arc::ptr_eq(a, b) && Arc::ptr_eq(of_a, of_b) && index_a == index_b
-            }
-            _ => false,
-        }
-    }
-}
-
-fn encoded(values: &[Datum]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for value in values {
-        encode_datum(value, &mut bytes);
-    }
-    bytes
 }
 
 /// Ends a statement: checks what it queued, or hands it over to the transaction.
@@ -230,20 +122,12 @@ pub fn end_statement(cx: &ExecContext<'_>, frame: &mut Frame) -> Result<()> {
         frame.tick(cx)?;
         match event.deferrable() {
             Some((constraint, initially)) if cx.constraints.is_deferred(constraint, initially) => {
-                cx.constraints.inner.borrow_mut().pending.push(event);
+                cx.constraints.defer(constraint, event)?;
             }
             _ => event.check(cx, frame)?,
         }
     }
     Ok(())
-}
-
-#[derive(Debug, Default)]
-struct State {
-    /// SET CONSTRAINTS ALL, and those set by name after it.
-    all: Option<bool>,
-    by_oid: HashMap<Oid, bool>,
-    pending: Vec<Event>,
 }
 
 /// Deferred checks of one transaction, and which constraints are deferred.
@@ -252,9 +136,39 @@ pub struct TransactionConstraints {
     inner: RefCell<State>,
 }
 
+#[derive(Debug, Default)]
+struct State {
+    /// Everything that was deferred, checked meanwhile or not.
+    log: EventLog,
+    standing: Arc<Standing>,
+}
+
+/// What SET CONSTRAINTS has said, what is queued and what of it was checked. All is undone with a savepoint.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Standing {
+    /// SET CONSTRAINTS ALL, and those set by name after it.
+    all: Option<bool>,
+    by_oid: HashMap<Oid, bool>,
+    /// Events before this place have been checked; of some constraints, those before these numbers.
+    checked: Place,
+    checked_by_oid: HashMap<Oid, u64>,
+    /// By table and constraint, the last event, and whether it asks for a unique value.
+    last: HashMap<(Oid, Oid), (u64, bool)>,
+}
+
+impl Standing {
+    fn is_pending(&self, number: u64, constraint: Oid) -> bool {
+        number >= self.checked.number
+            && self.checked_by_oid.get(&constraint).is_none_or(|checked| number >= *checked)
+    }
+}
+
 /// A point to which a savepoint's rollback returns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ConstraintMark(usize);
+#[derive(Clone, Debug)]
+pub struct ConstraintMark {
+    end: Place,
+    standing: Arc<Standing>,
+}
 
 impl TransactionConstraints {
     pub fn new() -> Self {
@@ -262,61 +176,136 @@ impl TransactionConstraints {
     }
 
     fn is_deferred(&self, constraint: Oid, initially: bool) -> bool {
-        let state = self.inner.borrow();
-        state.by_oid.get(&constraint).copied().or(state.all).unwrap_or(initially)
+        let standing = &self.inner.borrow().standing;
+        standing.by_oid.get(&constraint).copied().or(standing.all).unwrap_or(initially)
+    }
+
+    fn defer(&self, constraint: Oid, event: Event) -> Result<()> {
+        let State { log, standing } = &mut *self.inner.borrow_mut();
+        let subject = (event.table(), constraint);
+        let last = (log.end().number, matches!(event, Event::Unique(_)));
+        Arc::make_mut(standing).last.insert(subject, last);
+        log.push(event)
+    }
+
+    /// Whether rows of the table wait for a check: it must stay as it is until they have been looked at. Values that are
+    /// unique now count as looked at: PostgreSQL queues a check where it meets a second one only.
+    pub fn has_pending(&self, cx: &ExecContext<'_>, table: Oid) -> Result<bool> {
+        let (mut pending, mut all_unique) = (false, true);
+        let mut reader = {
+            let standing = &self.inner.borrow().standing;
+            for ((of, constraint), (last, is_unique)) in &standing.last {
+                if *of == table && standing.is_pending(*last, *constraint) {
+                    pending = true;
+                    all_unique &= is_unique;
+                }
+            }
+            EventReader::new(standing.checked)
+        };
+        if !(pending && all_unique) {
+            return Ok(pending);
+        }
+        let snapshot = cx.txn.snapshot().map_err(crate::txn_error)?;
+        let mut frame = super::scratch::frame(0, snapshot);
+        loop {
+            let number = reader.place().number;
+            let next = self.inner.borrow_mut().log.next(&mut reader)?;
+            let Some(event) = next else { return Ok(false) };
+            frame.tick(cx)?;
+            let constraint = event.deferrable().map_or(0, |(oid, _)| oid);
+            if event.table() != table || !self.inner.borrow().standing.is_pending(number, constraint) {
+                continue;
+            }
+            match event.check(cx, &mut frame) {
+                Err(error) if error.sqlstate() == sqlstate::UNIQUE_VIOLATION => return Ok(true),
+                checked => checked?,
+            }
+        }
     }
 
     /// SET CONSTRAINTS: `None` means ALL. Making constraints immediate checks what is pending for them; on error nothing
     /// changes. That the named ones exist and are deferrable is the caller's to see (42704, 42809).
     pub fn set_mode(&self, cx: &ExecContext<'_>, constraints: Option<&[Oid]>, deferred: bool) -> Result<()> {
         if !deferred {
-            self.check_some(cx, |oid| constraints.is_none_or(|list| list.contains(&oid)))?;
+            self.check_some(cx, constraints)?;
         }
         let mut state = self.inner.borrow_mut();
+        let standing = Arc::make_mut(&mut state.standing);
         match constraints {
             None => {
-                state.all = Some(deferred);
-                state.by_oid.clear();
+                standing.all = Some(deferred);
+                standing.by_oid.clear();
             }
-            Some(list) => state.by_oid.extend(list.iter().map(|oid| (*oid, deferred))),
+            Some(list) => standing.by_oid.extend(list.iter().map(|oid| (*oid, deferred))),
         }
         Ok(())
     }
 
     /// Checks everything that is pending; before a commit.
     pub fn check(&self, cx: &ExecContext<'_>) -> Result<()> {
-        if self.inner.borrow().pending.is_empty() { Ok(()) } else { self.check_some(cx, |_| true) }
+        self.check_some(cx, None)
     }
 
-    fn check_some(&self, cx: &ExecContext<'_>, chosen: impl Fn(Oid) -> bool) -> Result<()> {
+    /// Checks what is pending, of all constraints or of these, in the order in which it was queued.
+    fn check_some(&self, cx: &ExecContext<'_>, chosen: Option<&[Oid]>) -> Result<()> {
+        let (mut reader, end) = {
+            let state = self.inner.borrow();
+            (EventReader::new(state.standing.checked), state.log.end())
+        };
+        if reader.place() == end {
+            return Ok(());
+        }
         let snapshot = cx.txn.snapshot().map_err(crate::txn_error)?;
         let mut frame = super::scratch::frame(0, snapshot);
-        let due: Vec<Event> = {
-            let state = self.inner.borrow();
-            let is_due = |event: &&Event| event.deferrable().is_none_or(|(oid, _)| chosen(oid));
-            state.pending.iter().filter(is_due).cloned().collect()
-        };
-        for event in due {
-            event.check(cx, &mut frame)?;
+        let mut first_left = None;
+        loop {
+            let place = reader.place();
+            let next = self.inner.borrow_mut().log.next(&mut reader)?;
+            let Some(event) = next else { break };
+            frame.tick(cx)?;
+            let constraint = event.deferrable().map_or(0, |(oid, _)| oid);
+            if !self.inner.borrow().standing.is_pending(place.number, constraint) {
+                continue;
+            }
+            if chosen.is_none_or(|list| list.contains(&constraint)) {
+                event.check(cx, &mut frame)?;
+            } else {
+                first_left.get_or_insert(place);
+            }
         }
-        self.inner
-            .borrow_mut()
-            .pending
-            .retain(|event| event.deferrable().is_some_and(|(oid, _)| !chosen(oid)));
+        let mut state = self.inner.borrow_mut();
+        let standing = Arc::make_mut(&mut state.standing);
+        match (first_left, chosen) {
+            (Some(place), Some(list)) => {
+                standing.checked = place;
+                standing.checked_by_oid.extend(list.iter().map(|oid| (*oid, end.number)));
+            }
+            _ => {
+                standing.checked = end;
+                standing.checked_by_oid.clear();
+            }
+        }
         Ok(())
     }
 
     /// The transaction has ended.
     pub fn reset(&self) {
-        *self.inner.borrow_mut() = State::default();
+        let mut state = self.inner.borrow_mut();
+        // Most transactions leave it as it is.
+        if !state.log.is_new() || *state.standing != Standing::default() {
+            *state = State::default();
+        }
     }
 
     pub fn mark(&self) -> ConstraintMark {
-        ConstraintMark(self.inner.borrow().pending.len())
+        let state = self.inner.borrow();
+        ConstraintMark { end: state.log.end(), standing: Arc::clone(&state.standing) }
     }
 
-    /// Forgets what was queued since.
-    pub fn rollback_to(&self, mark: ConstraintMark) {
-        self.inner.borrow_mut().pending.truncate(mark.0);
+    /// Forgets what was queued since, and what SET CONSTRAINTS has done: what it had checked then is pending again.
+    pub fn rollback_to(&self, mark: &ConstraintMark) {
+        let mut state = self.inner.borrow_mut();
+        state.log.cut(mark.end);
+        state.standing = Arc::clone(&mark.standing);
     }
 }

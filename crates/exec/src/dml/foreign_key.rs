@@ -93,6 +93,24 @@ impl ForeignKey {
         })
     }
 
+    /// Whether the two were made from the same constraint and tables, and so do the same.
+    pub(super) fn is_same(&self, other: &ForeignKey) -> bool {
+        let relations =
+            |key: &ForeignKey| (Arc::as_ptr(&key.child.relation), Arc::as_ptr(&key.parent.relation));
+        Arc::ptr_eq(&self.constraint, &other.constraint) && relations(self) == relations(other)
+    }
+
+    /// What a change (or else the removal) of a parent's key does to its children.
+    fn action(&self, updated: bool) -> ForeignKeyAction {
+        if updated { self.constraint.on_update } else { self.constraint.on_delete }
+    }
+
+    /// Whether that changes other rows, rather than looking for them.
+    pub(super) fn acts(&self, updated: bool) -> bool {
+        // RESTRICT is never deferred either.
+        self.action(updated) != ForeignKeyAction::NoAction
+    }
+
     /// Whether the row must have a parent (or is at fault itself, under MATCH FULL).
     pub(super) fn needs_check(&self, row: &[Datum]) -> bool {
         let nulls = self.child_columns.iter().filter(|column| row[**column].is_null()).count();
@@ -342,22 +360,10 @@ pub(super) fn check_child(cx: &ExecContext<'_>, event: &ChildEvent) -> Result<()
     Ok(())
 }
 
-impl ParentEvent {
-    fn action(&self) -> ForeignKeyAction {
-        if self.new.is_some() { self.key.constraint.on_update } else { self.key.constraint.on_delete }
-    }
-
-    /// Whether it changes other rows, rather than looking for them.
-    pub(super) fn acts(&self) -> bool {
-        // RESTRICT is never deferred either.
-        self.action() != ForeignKeyAction::NoAction
-    }
-}
-
 /// A parent's key has gone: refuses, or changes its children.
 pub(super) fn check_parent(cx: &ExecContext<'_>, frame: &mut Frame, event: &ParentEvent) -> Result<()> {
     let key = &event.key;
-    match event.action() {
+    match key.action(event.new.is_some()) {
         ForeignKeyAction::NoAction => {
             // Somebody may have taken the key over before the statement ended.
             if !key.parent_exists(cx, &event.old, false)?

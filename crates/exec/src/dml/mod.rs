@@ -6,6 +6,7 @@
 
 pub mod bulk;
 mod constraints;
+mod event_log;
 pub mod events;
 pub mod foreign_key;
 pub mod lock_rows;

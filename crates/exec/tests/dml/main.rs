@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use bench::{Bench, Session, Table, entries, report};
 use cairn_catalog::ForeignKeyAction;
-use cairn_txn::Isolation;
+use cairn_exec::dml::ConstraintMark;
+use cairn_txn::{Isolation, SavepointId};
 use cairn_types::types::{INT4, INT8, NUMERIC, TEXT};
 
 fn simple() -> Arc<Bench> {
@@ -418,6 +419,169 @@ fn deferred_foreign_keys() {
     session.with_context(|cx, _| cx.constraints.set_mode(cx, None, false)).unwrap();
     assert!(session.fails("insert into child values (12, 77, null)").starts_with("23503"), "immediate now");
     session.commit().unwrap();
+}
+
+/// A family whose foreign keys are checked at the commit, and so many parents and children that their checks wait in a file.
+fn deferred_family() -> Arc<Bench> {
+    family(|key| {
+        key.deferrable = true;
+        key.deferred = true;
+    })
+}
+
+const MORE_THAN_IN_MEMORY: usize = 5000;
+/// Of `child (pid)`, and of `child (code)`.
+const FOREIGN_KEYS: [u32; 2] = [20150, 20151];
+
+fn savepoint(session: &Session) -> (SavepointId, ConstraintMark) {
+    session.with_context(|cx, _| (cx.txn.savepoint(), cx.constraints.mark()))
+}
+
+fn rollback_to(session: &Session, (savepoint, mark): &(SavepointId, ConstraintMark)) {
+    session.with_context(|cx, _| {
+        cx.txn.rollback_to(*savepoint).unwrap();
+        cx.constraints.rollback_to(mark);
+    });
+}
+
+fn set_mode(session: &Session, constraints: Option<&[u32]>, deferred: bool) -> Result<(), String> {
+    let set = session.with_context(|cx, _| cx.constraints.set_mode(cx, constraints, deferred));
+    set.map_err(|error| report(&error))
+}
+
+/// Children with these numbers, each of the parent with the same number.
+fn children(session: &mut Session, from: usize, to: usize) {
+    session.ok(&format!("insert into child select g, g, null from generate_series({from}, {to}) g"));
+}
+
+fn parents(session: &mut Session, from: usize, to: usize) {
+    session.ok(&format!("insert into parent select g, 'x' || g from generate_series({from}, {to}) g"));
+}
+
+#[test]
+fn more_deferred_checks_than_stay_in_memory() {
+    let last = MORE_THAN_IN_MEMORY;
+    let bench = deferred_family();
+    let mut session = bench.session();
+    // Children first, then their parents. Each statement has a plan of its own, but its checks are of the same kind.
+    session.begin(Isolation::ReadCommitted);
+    children(&mut session, 1, last - 20);
+    for child in last - 19..=last {
+        children(&mut session, child, child);
+    }
+    let queue = format!("{:?}", session.constraints);
+    assert!(queue.contains(&format!("length: {last}, shapes: 1")), "{queue}");
+    parents(&mut session, 1, last);
+    session.commit().unwrap();
+    assert_eq!(session.table("child").len(), last);
+    session.ok("delete from child");
+    session.ok("delete from parent");
+    // What is wrong is found where it was queued first, in memory or in the file.
+    for (wrong, found) in [(vec![last], last), (vec![1, last], 1), (vec![last - 1, last], last - 1)] {
+        session.begin(Isolation::ReadCommitted);
+        children(&mut session, 1, last);
+        parents(&mut session, 1, last);
+        for parent in wrong {
+            session.ok(&format!("update parent set id = -id where id = {parent}"));
+        }
+        let error = report(&session.commit().unwrap_err());
+        assert!(error.contains(&format!("Key (pid)=({found}) is not present")), "{error}");
+    }
+    // Parents that go, back where their children are; two kinds of checks.
+    session.begin(Isolation::ReadCommitted);
+    parents(&mut session, 1, last);
+    children(&mut session, 1, last);
+    session.commit().unwrap();
+    session.begin(Isolation::ReadCommitted);
+    session.ok("delete from parent");
+    session.ok("delete from child where id > 1");
+    let error = report(&session.commit().unwrap_err());
+    assert!(error.contains("Key (id)=(1) is still referenced"), "{error}");
+}
+
+#[test]
+fn a_savepoint_takes_deferred_checks_back() {
+    let bench = deferred_family();
+    let mut session = bench.session();
+    parents(&mut session, 1, MORE_THAN_IN_MEMORY);
+    // Savepoints in what is in memory, at its end, and in what is in the file.
+    for before in [10, 3999, 4000, 4001, 4500] {
+        for wrong in [None, Some(before), Some(before + 70)] {
+            let number_or_wrong = |child: usize| if wrong == Some(child) { 90_000 } else { child };
+            session.begin(Isolation::ReadCommitted);
+            children(&mut session, 1, before - 1);
+            session.ok(&format!("insert into child values ({before}, {}, null)", number_or_wrong(before)));
+            let point = savepoint(&session);
+            children(&mut session, 20_001, 20_000 + if before < 4000 { MORE_THAN_IN_MEMORY } else { 300 });
+            rollback_to(&session, &point);
+            let queue = format!("{:?}", session.constraints);
+            assert!(queue.contains(&format!("length: {before},")), "{queue}");
+            children(&mut session, before + 1, before + 69);
+            let last = before + 70;
+            session.ok(&format!("insert into child values ({last}, {}, null)", number_or_wrong(last)));
+            let committed = session.commit().map_err(|error| report(&error));
+            match wrong {
+                None => {
+                    committed.unwrap();
+                    assert_eq!(session.ok("delete from child"), last as u64);
+                }
+                Some(_) => {
+                    let error = committed.unwrap_err();
+                    assert!(error.contains("Key (pid)=(90000) is not present"), "{error}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn deferred_checks_are_made_when_they_become_immediate() {
+    let last = MORE_THAN_IN_MEMORY;
+    let bench = deferred_family();
+    let mut session = bench.session();
+    session.begin(Isolation::ReadCommitted);
+    children(&mut session, 1, last);
+    parents(&mut session, 1, last - 1);
+    // An error changes nothing.
+    let error = set_mode(&session, None, false).unwrap_err();
+    assert!(error.contains(&format!("Key (pid)=({last}) is not present")), "{error}");
+    parents(&mut session, last, last);
+    set_mode(&session, None, false).unwrap();
+    assert!(session.fails("insert into child values (0, 77777, null)").starts_with("23503"), "immediate now");
+    // One constraint, and then the other.
+    set_mode(&session, None, true).unwrap();
+    session.ok("insert into child values (-1, 1, 'nobody'), (-2, 99999, null)");
+    session.ok("insert into child select g, null, 'x1' from generate_series(10001, 15000) g");
+    let [of_pid, of_code] = FOREIGN_KEYS;
+    let error = set_mode(&session, Some(&[of_code]), false).unwrap_err();
+    assert!(error.contains("Key (code)=(nobody) is not present"), "{error}");
+    session.ok("update child set code = null where id = -1");
+    set_mode(&session, Some(&[of_code]), false).unwrap();
+    assert!(session.fails("insert into child values (0, 1, 'nobody')").starts_with("23503"));
+    session.ok("insert into child values (-3, 99999, null)");
+    let error = set_mode(&session, Some(&[of_pid]), false).unwrap_err();
+    assert!(error.contains("Key (pid)=(99999) is not present"), "{error}");
+    session.ok("delete from child where pid = 99999");
+    set_mode(&session, Some(&[of_pid]), false).unwrap();
+    session.commit().unwrap();
+}
+
+#[test]
+fn what_was_checked_before_a_rollback_is_checked_again() {
+    let bench = deferred_family();
+    let mut session = bench.session();
+    for chosen in [None, Some(&FOREIGN_KEYS[..1])] {
+        session.begin(Isolation::ReadCommitted);
+        session.ok("insert into child values (1, 77, null)");
+        let point = savepoint(&session);
+        session.ok("delete from child");
+        set_mode(&session, chosen, false).unwrap();
+        assert!(session.fails("insert into child values (2, 78, null)").starts_with("23503"), "immediate");
+        rollback_to(&session, &point);
+        session.ok("insert into child values (2, 78, null)");
+        let error = report(&session.commit().unwrap_err());
+        assert!(error.contains("Key (pid)=(77) is not present"), "{error}");
+    }
 }
 
 #[test]

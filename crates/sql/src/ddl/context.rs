@@ -12,7 +12,7 @@ use cairn_catalog::{
 };
 use cairn_exec::TxnResultExt;
 use cairn_txn::{LockOutcome, LockScope, LockTag, Store, TableLockMode, Transaction, WaitPolicy};
-use cairn_types::{Datum, Env, Error, Oid, Result, Text};
+use cairn_types::{Datum, Env, Error, Oid, Result, Text, err};
 
 use crate::rights::{Rights, Roles};
 
@@ -40,6 +40,8 @@ pub trait DdlHost {
     fn check_function(&self, catalog: &Arc<Catalog>, proc: &Arc<Proc>) -> Result<()>;
     /// The verifier that is stored for a password (SCRAM-SHA-256); one that is a verifier already is kept.
     fn password_verifier(&self, password: &str) -> Result<String>;
+    /// Whether rows of the table wait for a check at the transaction's end.
+    fn has_pending_checks(&self, table: Oid) -> Result<bool>;
     /// Work that the server does in a database by itself ends, so that it does not hold up who wants it for itself.
     fn stop_automatic_work(&self, database: Oid);
     /// `drop database ... with (force)`: ends the sessions of a database and waits for them.
@@ -107,6 +109,18 @@ impl<'a> DdlContext<'a> {
             return Ok(());
         }
         self.require_owner(ObjectKind::Table, relation.oid)
+    }
+
+    /// 55006 if deferred checks still have to look at rows of the table: the command would take them away from under them.
+    pub fn require_no_pending_checks(&self, relation: &Relation, command: &str) -> Result<()> {
+        if self.host.has_pending_checks(relation.oid)? {
+            return Err(err!(
+                OBJECT_IN_USE,
+                "cannot {command} \"{}\" because it has pending trigger events",
+                relation.name
+            ));
+        }
+        Ok(())
     }
 
     pub fn analyze_context(&self) -> AnalyzeContext<'_> {

@@ -90,6 +90,7 @@ pub fn create(cx: &mut DdlContext<'_>, statement: &protobuf::IndexStmt, orders: 
     }
     names::check_not_system(&table)?;
     cx.require_table_owner(&table)?;
+    cx.require_no_pending_checks(&table, "CREATE INDEX")?;
     let mut spec = read(statement)?;
     for order in orders {
         for key in spec.keys.iter_mut().filter(|key| *key.column == *order.column) {

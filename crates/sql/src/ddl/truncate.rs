@@ -24,6 +24,7 @@ pub fn truncate(cx: &mut DdlContext<'_>, statement: &protobuf::TruncateStmt) -> 
             return Err(err!(WRONG_OBJECT_TYPE, "\"{}\" is not a table", table.name));
         }
         names::check_not_system(&table)?;
+        cx.require_no_pending_checks(&table, "TRUNCATE")?;
         if !tables.contains(&table.oid) {
             tables.push(table.oid);
         }
@@ -61,6 +62,7 @@ pub fn truncate_tables(
             cx.notice(format!("truncate cascades to table \"{}\"", referring.name));
             cx.lock(pg_class::TABLE, referring.oid, TableLockMode::AccessExclusive)?;
             cx.require(ObjectKind::Table, referring.oid, acl::TRUNCATE)?;
+            cx.require_no_pending_checks(&referring, "TRUNCATE")?;
             tables.push(referring.oid);
         }
     }
