@@ -15,10 +15,10 @@ use std::time::Duration;
 
 pub use cairn_storage::{Census, Collected, PinInfo, PinKind, ReadCounters, Retention, StorageId, Timestamp};
 
-pub use crate::answers::Answer;
 pub use crate::totals::ReadTotals;
 
 use crate::Activity;
+pub use crate::group_sync::Answer;
 use crate::locks::LockInfo;
 use crate::{Error, Interrupt};
 

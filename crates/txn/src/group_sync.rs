@@ -10,17 +10,8 @@
 //! Who only has something to do at that moment, and no reason to sleep until then, leaves it as an [`Answer`]: the thread
 //! that made it durable gives it. A change of threads costs more than everything else in a small commit.
 //!
-//! Only where another batch has formed by the end of an fsync, and the answers would keep it waiting for longer than a
-//! thread is woken, another thread gives them while the next fsync runs ([`crate::answers`]):
-//! ```text
-//!   sync thread    fsync | wake sleepers | few answers, or nobody waits: give them | fsync ...
-//!                  fsync | wake sleepers | leave the answers | fsync ...
-//!   answers thread                                           | give them
-//! ```
-//!
-//! Invariants: at most one fsync runs at a time (`syncing`, and the answers thread runs none); the batch is taken before the
-//! time that the fsync will cover is read, so each of its members is covered; an answer is given, or left to be given, only
-//! after that fsync; `durable` only grows; all answers are given when [`GroupSync::run`] returns.
+//! Invariants: at most one fsync runs at a time (`syncing`); the batch is taken before the time that the fsync
+//! will cover is read, so each of its members is covered; `durable` only grows.
 //! A failed fsync ends the process: the kernel may have dropped the pages, and a second try would lie.
 
 use std::sync::Arc;
@@ -30,15 +21,18 @@ use std::time::{Duration, Instant};
 use cairn_storage::{Clock, Engine, Timestamp};
 use parking_lot::{Condvar, Mutex};
 
-use crate::answers::{Answer, AnswerQueue};
 use crate::blocking::while_waiting;
 
 /// An asynchronous commit is durable after at most so long, and the fsync's own time.
 const ASYNC_DELAY: Duration = Duration::from_millis(200);
 /// How often idle iterators are let go.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
-/// Fewer answers are given as quickly as another thread is woken to give them.
-const ANSWERS_TO_LEAVE: usize = 3;
+
+/// What is to be done as soon as something is durable.
+pub trait Answer: Send + Sync {
+    /// Runs on a thread for which others wait: must not block, and not take long.
+    fn give(&self);
+}
 
 /// Those who sleep until the same fsync ends; 1 when it has.
 #[derive(Default)]
@@ -151,7 +145,7 @@ impl GroupSync {
     }
 
     /// Gives `answer` when everything up to `time`, which is visible already, is durable: before this returns if that is so
-    /// or nobody is syncing (then this thread does), else on the sync thread or the answers thread.
+    /// or nobody is syncing (then this thread does), else on the sync thread.
     pub(crate) fn answer(&self, time: Timestamp, answer: Arc<dyn Answer>) {
         if self.durable() < time {
             let mut state = self.state.lock();
@@ -205,25 +199,8 @@ impl GroupSync {
         self.durable.fetch_max(covered, Ordering::AcqRel);
     }
 
-    /// The body of the sync thread; returns after [`GroupSync::stop`], when all answers are given.
+    /// The body of the sync thread; returns after [`GroupSync::stop`].
     pub(crate) fn run(&self) {
-        let queue = AnswerQueue::default();
-        std::thread::scope(|scope| {
-            // The scope ends when the answers thread has ended.
-            let _closing = queue.closing();
-            let thread = std::thread::Builder::new().name("cairn-answers".to_owned());
-            match thread.spawn_scoped(scope, || queue.run()) {
-                Ok(_) => self.sync_batches(Some(&queue)),
-                Err(error) => {
-                    tracing::warn!(%error, "no thread for answers: the sync thread gives them");
-                    self.sync_batches(None);
-                }
-            }
-        });
-    }
-
-    /// `queue`: where answers may be left.
-    fn sync_batches(&self, queue: Option<&AnswerQueue>) {
         let mut next_sweep = Instant::now() + SWEEP_INTERVAL;
         let mut answers = Vec::new();
         let mut state = self.state.lock();
@@ -260,16 +237,10 @@ impl GroupSync {
                 batch.done.store(1, Ordering::Release);
                 atomic_wait::wake_all(&batch.done);
             }
-            state = self.state.lock();
-            if !answers.is_empty() {
-                let waits = state.has_next();
-                drop(state);
-                match queue {
-                    Some(queue) if waits && answers.len() >= ANSWERS_TO_LEAVE => queue.leave(&mut answers),
-                    _ => answers.drain(..).for_each(|answer| answer.give()),
-                }
-                state = self.state.lock();
+            for answer in answers.drain(..) {
+                answer.give();
             }
+            state = self.state.lock();
             if state.has_next() {
                 state.handed_over = true;
             } else {
@@ -281,162 +252,5 @@ impl GroupSync {
     pub(crate) fn stop(&self) {
         self.state.lock().stopping = true;
         self.wake_sync_thread.notify_one();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::atomic::AtomicUsize;
-
-    use cairn_storage::{EngineOptions, Resources, SyncPhase};
-
-    use super::*;
-
-    /// How many fsyncs have begun, and how many may end.
-    #[derive(Default)]
-    struct Gate {
-        counts: Mutex<(u64, u64)>,
-        changed: Condvar,
-    }
-
-    impl Gate {
-        fn begin(&self) {
-            let mut counts = self.counts.lock();
-            counts.0 += 1;
-            let number = counts.0;
-            self.changed.notify_all();
-            self.changed.wait_while(&mut counts, |counts| counts.1 < number);
-        }
-
-        fn allow(&self, number: u64) {
-            self.counts.lock().1 = number;
-            self.changed.notify_all();
-        }
-
-        /// Whether so many have begun, or did within a while.
-        fn has_begun(&self, number: u64) -> bool {
-            let mut counts = self.counts.lock();
-            let patience = Duration::from_secs(5);
-            !self.changed.wait_while_for(&mut counts, |counts| counts.0 < number, patience).timed_out()
-        }
-    }
-
-    fn group_sync(directory: &std::path::Path) -> (GroupSync, Arc<AtomicU64>) {
-        let clock = Arc::new(Clock::system());
-        let resources = Resources::new(8 << 20, 4 << 20);
-        let engine = Engine::open(directory, &EngineOptions::default(), &resources, &clock).unwrap();
-        let visible = Arc::new(AtomicU64::new(1));
-        (GroupSync::new(Arc::new(engine), clock, visible.clone(), Timestamp(1)), visible)
-    }
-
-    /// Notes whether a given fsync had begun when it was given.
-    struct AfterBegin {
-        gate: Arc<Gate>,
-        fsync: u64,
-        in_time: AtomicUsize,
-    }
-
-    impl Answer for AfterBegin {
-        fn give(&self) {
-            if self.gate.has_begun(self.fsync) {
-                self.in_time.fetch_add(1, Ordering::SeqCst);
-            }
-        }
-    }
-
-    #[test]
-    fn the_next_fsync_does_not_wait_for_answers() {
-        let directory = tempfile::tempdir().unwrap();
-        let (sync, visible) = group_sync(directory.path());
-        let gate = Arc::new(Gate::default());
-        let gated = gate.clone();
-        sync.engine.observe_syncs(Box::new(move |phase| {
-            if phase == SyncPhase::Begins {
-                gated.begin();
-            }
-        }));
-        let answer = Arc::new(AfterBegin { gate: gate.clone(), fsync: 3, in_time: AtomicUsize::new(0) });
-        std::thread::scope(|scope| {
-            let sync_thread = scope.spawn(|| sync.run());
-            visible.store(10, Ordering::Release);
-            scope.spawn(|| sync.wait(Timestamp(10)));
-            assert!(gate.has_begun(1));
-            // One batch forms during each of the first two fsyncs.
-            for fsync in [1, 2] {
-                assert!(gate.has_begun(fsync));
-                let time = 10 + 10 * fsync;
-                visible.store(time, Ordering::Release);
-                (0..ANSWERS_TO_LEAVE).for_each(|_| sync.answer(Timestamp(time), answer.clone()));
-                gate.allow(fsync);
-            }
-            gate.allow(u64::MAX);
-            sync.stop();
-            sync_thread.join().unwrap();
-        });
-        assert_eq!(answer.in_time.load(Ordering::SeqCst), 2 * ANSWERS_TO_LEAVE);
-    }
-
-    struct Counted {
-        sync: Arc<GroupSync>,
-        time: Timestamp,
-        given: Mutex<u32>,
-        changed: Condvar,
-        early: Arc<AtomicBool>,
-    }
-
-    impl Counted {
-        /// Gives up after a while.
-        fn wait(&self) {
-            let patience = Duration::from_secs(5);
-            self.changed.wait_while_for(&mut self.given.lock(), |given| *given == 0, patience);
-        }
-    }
-
-    impl Answer for Counted {
-        fn give(&self) {
-            if self.sync.durable() < self.time {
-                self.early.store(true, Ordering::SeqCst);
-            }
-            *self.given.lock() += 1;
-            self.changed.notify_all();
-        }
-    }
-
-    #[test]
-    fn every_answer_is_given_once_and_not_early() {
-        const THREADS: u64 = 8;
-        const ROUNDS: u64 = 100;
-        let directory = tempfile::tempdir().unwrap();
-        let (sync, visible) = group_sync(directory.path());
-        let sync = Arc::new(sync);
-        let early = Arc::new(AtomicBool::new(false));
-        let answers = Mutex::new(Vec::new());
-        let work = |thread: u64| {
-            for round in 0..ROUNDS {
-                let time = Timestamp(visible.fetch_add(1, Ordering::AcqRel) + 1);
-                let (sync, early) = (sync.clone(), early.clone());
-                let answer =
-                    Arc::new(Counted { sync, time, given: Mutex::new(0), changed: Condvar::new(), early });
-                answers.lock().push(answer.clone());
-                answer.sync.answer(time, answer.clone());
-                match (thread + round) % 4 {
-                    // Goes on with its answer open; sleeps itself; does what a client does.
-                    0 => {}
-                    1 => answer.sync.wait(time),
-                    _ => answer.wait(),
-                }
-            }
-        };
-        std::thread::scope(|scope| {
-            let sync_thread = scope.spawn(|| sync.run());
-            let workers: Vec<_> = (0..THREADS).map(|thread| scope.spawn(move || work(thread))).collect();
-            workers.into_iter().for_each(|worker| worker.join().unwrap());
-            sync.stop();
-            sync_thread.join().unwrap();
-        });
-        let answers = answers.into_inner();
-        assert_eq!(answers.len() as u64, THREADS * ROUNDS);
-        assert!(answers.iter().all(|answer| *answer.given.lock() == 1));
-        assert!(!early.load(Ordering::SeqCst));
     }
 }
