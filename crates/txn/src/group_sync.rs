@@ -59,6 +59,12 @@ impl State {
     fn has_next(&self) -> bool {
         self.sleepers > 0 || !self.answers.is_empty()
     }
+
+    /// Whoever calls it runs the next fsync, which covers the asynchronous commits so far too.
+    fn claim(&mut self) {
+        self.syncing = true;
+        self.async_since = None;
+    }
 }
 
 pub(crate) struct GroupSync {
@@ -129,7 +135,7 @@ impl GroupSync {
                 state.sleepers += 1;
                 Some(state.next.clone())
             } else {
-                state.syncing = true;
+                state.claim();
                 None
             }
         };
@@ -154,7 +160,7 @@ impl GroupSync {
                     state.answers.push(answer);
                     return;
                 }
-                state.syncing = true;
+                state.claim();
                 drop(state);
                 while_waiting(|| self.sync_as_first());
             }
@@ -172,6 +178,10 @@ impl GroupSync {
             self.wake_sync_thread.notify_one();
         } else {
             state.syncing = false;
+            if state.async_since.is_some_and(|since| since.elapsed() >= ASYNC_DELAY) {
+                // The sync thread has found it due, and somebody syncing.
+                self.wake_sync_thread.notify_one();
+            }
         }
     }
 
@@ -220,14 +230,14 @@ impl GroupSync {
                 if state.stopping {
                     return;
                 }
+                // What is due already, while somebody syncs, is waited for until that ends.
                 let wake_at =
-                    async_due.filter(|_| !state.syncing).map_or(next_sweep, |due| due.min(next_sweep));
+                    async_due.filter(|due| now < *due).map_or(next_sweep, |due| due.min(next_sweep));
                 self.wake_sync_thread.wait_until(&mut state, wake_at);
                 continue;
             }
             state.handed_over = false;
-            state.syncing = true;
-            state.async_since = None;
+            state.claim();
             let sleepers = std::mem::take(&mut state.sleepers);
             std::mem::swap(&mut answers, &mut state.answers);
             let batch = if sleepers > 0 { std::mem::take(&mut state.next) } else { Arc::clone(&state.next) };
@@ -252,5 +262,99 @@ impl GroupSync {
     pub(crate) fn stop(&self) {
         self.state.lock().stopping = true;
         self.wake_sync_thread.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cairn_storage::{EngineOptions, Resources, SyncPhase};
+
+    use super::*;
+
+    /// How many fsyncs have begun, and how many may end.
+    #[derive(Default)]
+    struct Gate {
+        counts: Mutex<(u64, u64)>,
+        changed: Condvar,
+    }
+
+    impl Gate {
+        fn begin(&self) {
+            let mut counts = self.counts.lock();
+            counts.0 += 1;
+            let number = counts.0;
+            self.changed.notify_all();
+            self.changed.wait_while(&mut counts, |counts| counts.1 < number);
+        }
+
+        fn allow(&self, number: u64) {
+            self.counts.lock().1 = number;
+            self.changed.notify_all();
+        }
+
+        /// Whether so many have begun, or did within a while.
+        fn has_begun(&self, number: u64) -> bool {
+            let mut counts = self.counts.lock();
+            let patience = Duration::from_secs(5);
+            !self.changed.wait_while_for(&mut counts, |counts| counts.0 < number, patience).timed_out()
+        }
+    }
+
+    fn group_sync(directory: &std::path::Path) -> (GroupSync, Arc<AtomicU64>) {
+        let clock = Arc::new(Clock::system());
+        let resources = Resources::new(8 << 20, 4 << 20);
+        let engine = Engine::open(directory, &EngineOptions::default(), &resources, &clock).unwrap();
+        let visible = Arc::new(AtomicU64::new(1));
+        (GroupSync::new(Arc::new(engine), clock, visible.clone(), Timestamp(1)), visible)
+    }
+
+    #[test]
+    fn a_due_asynchronous_commit_waits_for_the_running_fsync_and_no_longer() {
+        let directory = tempfile::tempdir().unwrap();
+        let (sync, visible) = group_sync(directory.path());
+        let gate = Arc::new(Gate::default());
+        let gated = gate.clone();
+        sync.engine.observe_syncs(Box::new(move |phase| {
+            if phase == SyncPhase::Begins {
+                gated.begin();
+            }
+        }));
+        let begun = Instant::now();
+        let waited = std::thread::scope(|scope| {
+            let sync_thread = scope.spawn(|| sync.run());
+            visible.store(10, Ordering::Release);
+            scope.spawn(|| sync.wait(Timestamp(10)));
+            assert!(gate.has_begun(1));
+            visible.store(20, Ordering::Release);
+            sync.sync_soon();
+            std::thread::sleep(ASYNC_DELAY + ASYNC_DELAY / 4);
+            gate.allow(1);
+            gate.has_begun(2);
+            let waited = begun.elapsed();
+            gate.allow(u64::MAX);
+            sync.stop();
+            sync_thread.join().unwrap();
+            waited
+        });
+        assert!(waited < SWEEP_INTERVAL, "{waited:?}");
+        assert_eq!(sync.durable(), Timestamp(20));
+    }
+
+    #[test]
+    fn an_fsync_for_somebody_else_covers_asynchronous_commits() {
+        let directory = tempfile::tempdir().unwrap();
+        let (sync, visible) = group_sync(directory.path());
+        std::thread::scope(|scope| {
+            let sync_thread = scope.spawn(|| sync.run());
+            visible.store(10, Ordering::Release);
+            sync.sync_soon();
+            sync.wait(Timestamp(10));
+            let fsyncs = sync.fsyncs();
+            std::thread::sleep(ASYNC_DELAY + ASYNC_DELAY / 2);
+            let more = sync.fsyncs() - fsyncs;
+            sync.stop();
+            sync_thread.join().unwrap();
+            assert_eq!(more, 0);
+        });
     }
 }
