@@ -7,8 +7,8 @@ use cairn_analyze::query::{Query, Statement};
 use cairn_catalog::columns::pg_namespace;
 use cairn_catalog::{Catalog, Proc, RowExt, SearchPath};
 use cairn_exec::{Plan, TxnResultExt};
-use cairn_txn::{CommandId, Snapshot, Timestamp, Transaction};
-use cairn_types::{Env, Error, Oid, Result};
+use cairn_txn::{CommandId, Isolation, Snapshot, Timestamp, Transaction};
+use cairn_types::{Datum, Env, Error, Oid, Result};
 
 use crate::core::Core;
 use crate::ddl::{self, DdlContext, DdlHost, OnCommit, RowSink};
@@ -25,6 +25,10 @@ pub fn run(invocation: &Invocation<'_>, statement: &Statement) -> Result<Outcome
     let transaction = core.ensure_transaction()?;
     if core.block.borrow().read_only {
         return Err(crate::run::read_only_error(tag));
+    }
+    if transaction.isolation() != Isolation::ReadCommitted {
+        // The transaction's own reads have a snapshot from before the waits for locks, as in PostgreSQL.
+        transaction.snapshot().sql()?;
     }
     let in_block = invocation.in_block || !invocation.top_level;
     let host = Definition { core, in_block, statement: Some(&invocation.raw.source) };
@@ -83,25 +87,53 @@ fn into_statement(mut error: Error, body: &str, statement: &str) -> Error {
     error
 }
 
+/// Which state of the rows a query of a DDL command reads.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum RowsOf {
+    /// What any statement of the transaction would see.
+    Statement,
+    /// What there is, whatever the isolation level: the command holds a lock that keeps writers away, and what it makes of
+    /// the rows is there for everybody.
+    Now,
+}
+
 impl Definition<'_> {
-    fn run_plan(&self, catalog: &Arc<Catalog>, query: &Query, sink: RowSink<'_>) -> Result<()> {
-        let plan: Arc<Plan> = Arc::new(crate::statement::plan_query(
-            self.core,
-            catalog,
-            query,
-            crate::statement::Purpose::Statement,
-            &[],
-        )?);
-        let transaction = self.core.transaction()?;
+    fn run_plan(
+        &self,
+        catalog: &Arc<Catalog>,
+        query: &Query,
+        rows: RowsOf,
+        sink: RowSink<'_>,
+    ) -> Result<()> {
+        let core = self.core;
+        let plan = || -> Result<Arc<Plan>> {
+            let purpose = crate::statement::Purpose::Statement;
+            Ok(Arc::new(crate::statement::plan_query(core, catalog, query, purpose, &[])?))
+        };
+        let transaction = core.transaction()?;
         transaction.advance_command();
         let mut more = true;
-        self.core.run_plan(&plan, Arc::from([]), &mut |row| {
+        let mut each = |row: &[Datum]| {
             if more {
                 more = sink(row.to_vec())?;
             }
             Ok(())
-        })?;
-        Ok(())
+        };
+        if rows == RowsOf::Statement {
+            core.run_plan(&plan()?, Arc::from([]), &mut each)?;
+            return Ok(());
+        }
+        let now = transaction.newest_snapshot().sql()?;
+        // Functions that the query calls see what they see in any statement.
+        let of_functions = core.push_snapshot(&transaction);
+        let result = of_functions.and_then(|of_functions| {
+            let result = plan().and_then(|plan| core.run_plan_at(&plan, Arc::from([]), now, &mut each));
+            core.pop_snapshot();
+            transaction.release_snapshot(&of_functions);
+            result
+        });
+        transaction.release_snapshot(&now);
+        result.map(|_| ())
     }
 }
 
@@ -117,14 +149,19 @@ impl DdlHost for Definition<'_> {
             parameters: Parameters::None,
         };
         match cairn_analyze::analyze(&raw, &context)? {
-            Statement::Query(query) => self.run_plan(catalog, &query, sink),
+            Statement::Query(query) => self.run_plan(catalog, &query, RowsOf::Now, sink),
             _ => Err(Error::internal("DDL runs queries only")),
         }
     }
 
     fn run_query(&self, catalog: &Arc<Catalog>, query: &Query, sink: RowSink<'_>) -> Result<()> {
         self.core.check_access(&cairn_analyze::privileges::required_access(query, catalog))?;
-        self.run_plan(catalog, query, sink)
+        self.run_plan(catalog, query, RowsOf::Statement, sink)
+    }
+
+    fn read_rows(&self, catalog: &Arc<Catalog>, query: &Query, sink: RowSink<'_>) -> Result<()> {
+        self.core.check_access(&cairn_analyze::privileges::required_access(query, catalog))?;
+        self.run_plan(catalog, query, RowsOf::Now, sink)
     }
 
     fn refresh_catalog(&self, _seen: &Arc<Catalog>) -> Result<Arc<Catalog>> {
@@ -201,6 +238,8 @@ impl Core {
     pub(crate) fn load_newest_catalog(&self) -> Result<Arc<Catalog>> {
         let transaction = self.transaction()?;
         let catalog = Catalog::load(&*transaction, &NEWEST).sql()?;
+        // What a commit has written that is still under way is in the picture: it is over before anybody reads by it.
+        transaction.release_snapshot(&transaction.newest_snapshot().sql()?);
         Ok(Arc::new(catalog.with_shared(Some(Arc::clone(self.instance.shared()) as _))))
     }
 

@@ -202,10 +202,14 @@ pub trait Transaction: Send + Sync {
     /// The snapshot for a statement that starts now: a new time in read committed, the transaction's own
     /// otherwise; `command` is the current one.
     fn snapshot(&self) -> Result<Snapshot>;
+    /// Everything that is committed now and all own writes of earlier commands, whatever the isolation level: what DDL reads
+    /// the rows of a table at that it has locked. To be given back with [`Transaction::release_snapshot`]. Every commit
+    /// that was written when it is asked for is visible at it.
+    fn newest_snapshot(&self) -> Result<Snapshot>;
     /// Snapshots of this transaction other than these are no longer in use, so that history need not be kept for them. The
     /// end of the transaction releases all; repeatable read keeps its one until then.
     fn release_snapshots(&self, _still_used: &[Snapshot]) {}
-    /// One snapshot, as given by one call of [`Transaction::snapshot`], is no longer in use.
+    /// One snapshot, as given by one call of [`Transaction::snapshot`] or [`Transaction::newest_snapshot`], is no longer in use.
     fn release_snapshot(&self, _snapshot: &Snapshot) {}
     /// The current command: what is written now is its work. Goes up only.
     fn command(&self) -> CommandId;

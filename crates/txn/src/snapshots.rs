@@ -1,6 +1,6 @@
 //! The times that one transaction reads at, pinned so that garbage collection leaves them alone.
 //!
-//! A repeatable read transaction has one, from its first snapshot to its end. A read committed one has a new one for
+//! A repeatable read transaction has one, from its first snapshot to its end, and newer ones while DDL reads. A read committed one has a new one for
 //! every statement, and several at once while functions run statements inside a statement, or cursors stay open; the
 //! session says which are still in use where a statement of the client ends ([`SnapshotPins::release_except`]).
 //!

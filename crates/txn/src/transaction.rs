@@ -441,6 +441,16 @@ impl Transaction for Txn {
         Ok(Snapshot { read_time, command: self.command() })
     }
 
+    fn newest_snapshot(&self) -> Result<Snapshot> {
+        if self.core.past.is_some() {
+            // It writes nothing, so nothing that it reads may be newer.
+            return self.snapshot();
+        }
+        let pipeline = &self.core.database.pipeline;
+        let read_time = pipeline.between_commits(|| self.pin_visible(PinKind::Statement));
+        Ok(Snapshot { read_time, command: self.command() })
+    }
+
     fn release_snapshots(&self, still_used: &[Snapshot]) {
         if self.fixed_time.load(Ordering::Acquire) != 0 {
             return;
@@ -451,7 +461,8 @@ impl Transaction for Txn {
     }
 
     fn release_snapshot(&self, snapshot: &Snapshot) {
-        if self.fixed_time.load(Ordering::Acquire) == 0 {
+        // The one of a repeatable read transaction is in use to its end.
+        if snapshot.read_time != self.fixed() {
             let pins = self.core.database.pipeline.engine.pins();
             self.pins.lock().release_one(pins, snapshot.read_time);
         }

@@ -1,8 +1,8 @@
-//! Data-modifying statements, row locks, constraints, and writing rows for those who have no statement (COPY, DDL).
+//! Data-modifying statements, row locks, constraints, and writing rows for those who have no statement (COPY).
 //!
 //! Read in this order: [`target`] (a table and how to write it), [`write`](mod@write) (one row with its index entries), [`unique`],
 //! [`foreign_key`] and [`events`] (what is checked when), [`lock_rows`] (locking what a scan has found), [`modify`]
-//! (the ModifyTable node), [`bulk`] (COPY, index builds, rewrites). Who locks what is told in `docs/locks.md`.
+//! (the ModifyTable node), [`bulk`] (COPY). Who locks what is told in `docs/locks.md`.
 
 pub mod bulk;
 mod constraints;
@@ -34,14 +34,9 @@ use crate::plan::Usage;
 use crate::planner::{Planned, Planner};
 use crate::table::TableLayout;
 
-pub use bulk::{IndexValues, Loader, build_index, rewrite_table, validate_constraint, validate_not_null};
+pub use bulk::{IndexValues, Loader};
 pub use events::{ConstraintMark, StatementEvents, TransactionConstraints, end_statement};
 pub use write::row_identifier;
-
-/// A hidden row number for a new row of the table.
-pub fn hidden_numbers(store: &dyn cairn_txn::Store, _: &Relation) -> Result<u64> {
-    Ok(row_number::next(store))
-}
 
 /// Sees everything that is committed, and everything that the transaction itself has written.
 pub(crate) const NEWEST: Snapshot = Snapshot { read_time: Timestamp::MAX, command: CommandId::MAX };

@@ -21,10 +21,13 @@ pub type RowSink<'a> = &'a mut dyn FnMut(Vec<Datum>) -> Result<bool>;
 
 /// The session, as DDL needs it.
 pub trait DdlHost {
-    /// Runs a SELECT that reads the transaction's own writes of earlier commands. The text is resolved over
-    /// `catalog`, with `pg_catalog` alone in the search path.
+    /// Runs a SELECT over the rows that there are now: all that is committed, at every isolation level, and the transaction's own
+    /// writes so far. The command has locked the tables. The text is resolved over `catalog`, with `pg_catalog` alone in
+    /// the search path.
     fn select(&self, catalog: &Arc<Catalog>, text: &str, sink: RowSink<'_>) -> Result<()>;
-    /// Runs an analyzed query (`create table as`).
+    /// [`DdlHost::select`] of an analyzed query.
+    fn read_rows(&self, catalog: &Arc<Catalog>, query: &Query, sink: RowSink<'_>) -> Result<()>;
+    /// Runs a query of the client (`create table as`), which sees what any statement of the transaction sees.
     fn run_query(&self, catalog: &Arc<Catalog>, query: &Query, sink: RowSink<'_>) -> Result<()>;
     /// The newest picture, own changes included; `seen` itself if nobody has changed anything since.
     fn refresh_catalog(&self, seen: &Arc<Catalog>) -> Result<Arc<Catalog>>;

@@ -1,7 +1,8 @@
 //! Rows under DDL: building indexes, rewriting tables, checking what is already there.
 //!
-//! Reading and computing goes through the session as SQL ([`DdlHost::select`](super::DdlHost::select)); writing goes
-//! straight into storages that nobody else sees yet, in key order.
+//! Reading and computing goes through the session as SQL ([`DdlHost::select`](super::DdlHost::select)), over all rows that are
+//! there under the table's lock: a repeatable read transaction's snapshot would leave out what others have committed
+//! since, for good. Writing goes straight into storages that nobody else sees yet, in key order.
 
 use std::sync::Arc;
 
@@ -266,7 +267,7 @@ pub fn rewrite(
         (0..width).filter(|at| relation.columns[*at].not_null && !relation.columns[*at].dropped).collect();
     {
         let cx = &*cx;
-        cx.host.run_query(old_catalog, &query, &mut |mut row| {
+        cx.host.read_rows(old_catalog, &query, &mut |mut row| {
             row.resize(width, Datum::Null);
             for at in &required {
                 if row[*at].is_null() {
