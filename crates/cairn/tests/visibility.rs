@@ -155,3 +155,91 @@ fn statistics_of_tables() {
     client.execute("insert into s values (5000, 1)", &[]).unwrap();
     assert_eq!(client.query_one(query, &[]).unwrap().get::<_, i64>(0), 1);
 }
+
+/// A plan leaves out an index that is younger than the snapshot, and takes it again when it may.
+#[test]
+fn plans_under_an_old_snapshot() {
+    let (server, mut client) = start();
+    client
+        .batch_execute(
+            "create table t (id int primary key, a int);
+             insert into t select g, g % 100 from generate_series(1, 1000) g",
+        )
+        .unwrap();
+    let mut reader = connect(&server);
+    let plan = |reader: &mut Client, query: &str| -> String {
+        let rows = reader.query(&format!("explain (costs off) {query}"), &[]).unwrap();
+        rows.iter().map(|row| row.get::<_, String>(0) + "\n").collect()
+    };
+    let query = "select count(*) from t where a = 5";
+    reader
+        .batch_execute(&format!(
+            "prepare q as {query};
+             create function f() returns bigint language plpgsql as 'begin return ({query}); end';
+             execute q; select f()"
+        ))
+        .unwrap();
+    reader.batch_execute("begin isolation level repeatable read; select 1").unwrap();
+    client.batch_execute("delete from t where id = 105; create index t_a on t (a)").unwrap();
+    let counted = |reader: &mut Client, query: &str| -> i64 {
+        match &reader.simple_query(query).unwrap()[1] {
+            postgres::SimpleQueryMessage::Row(row) => row.get(0).unwrap().parse().unwrap(),
+            _ => panic!("no row"),
+        }
+    };
+    let activity = |client: &mut Client| -> i64 {
+        let query = "select idx_scan from pg_stat_user_indexes where indexrelname = 't_a'";
+        client.query_one(query, &[]).unwrap().get(0)
+    };
+    for statement in [query, "execute q", "select f()"] {
+        assert_eq!(counted(&mut reader, statement), 10, "{statement}");
+    }
+    assert!(plan(&mut reader, query).contains("Seq Scan"));
+    assert_eq!(activity(&mut client), 0);
+    reader.batch_execute("commit").unwrap();
+    for (at, statement) in [query, "execute q", "select f()"].into_iter().enumerate() {
+        assert_eq!(counted(&mut reader, statement), 9, "{statement}");
+        assert_eq!(activity(&mut client), at as i64 + 1, "{statement}");
+    }
+    assert!(plan(&mut reader, query).contains("Index Scan using t_a"));
+    // The other way round: what was planned for the present does not serve a snapshot that is older than its index.
+    reader.batch_execute("begin isolation level repeatable read; select 1").unwrap();
+    client.batch_execute("delete from t where id = 205; reindex index t_a").unwrap();
+    for statement in [query, "execute q", "select f()"] {
+        assert_eq!(counted(&mut reader, statement), 9, "{statement}");
+    }
+    reader.batch_execute("commit").unwrap();
+}
+
+/// A time in the past has the tables and indexes of then.
+#[test]
+fn the_past_has_its_own_indexes() {
+    let (_server, mut client) = start();
+    let count = |client: &mut Client, query: &str| -> i64 { client.query_one(query, &[]).unwrap().get(0) };
+    client
+        .batch_execute(
+            "create table t (id int primary key, a int);
+             insert into t select g, g % 100 from generate_series(1, 1000) g",
+        )
+        .unwrap();
+    let mut times: Vec<String> = Vec::new();
+    let note = |client: &mut Client, times: &mut Vec<String>| {
+        times.push(client.query_one("select clock_timestamp()::text", &[]).unwrap().get(0));
+    };
+    note(&mut client, &mut times);
+    client.batch_execute("delete from t where id = 105; create index t_a on t (a)").unwrap();
+    note(&mut client, &mut times);
+    client.batch_execute("delete from t where id = 205; alter table t alter id type bigint").unwrap();
+    note(&mut client, &mut times);
+    client.batch_execute("delete from t where id = 305; reindex table t").unwrap();
+    note(&mut client, &mut times);
+    let query = "select count(*) from t where a = 5";
+    assert_eq!(count(&mut client, query), 7);
+    for (time, wanted) in times.iter().zip([10, 9, 8, 7]) {
+        client.batch_execute(&format!("set cairn.read_time = '{time}'")).unwrap();
+        assert_eq!(count(&mut client, query), wanted, "{time}");
+        assert_eq!(count(&mut client, "select count(*) from t"), 1000 - 10 + wanted);
+    }
+    client.batch_execute("reset cairn.read_time").unwrap();
+    assert_eq!(count(&mut client, query), 7);
+}

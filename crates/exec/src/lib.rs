@@ -28,8 +28,10 @@ pub use context::{ExecContext, Frame, FunctionRunner};
 pub use error::{TxnResultExt, row_lock_error, txn_error};
 pub use execution::Execution;
 pub use node::{Node, Operator, PlanTree};
-pub use plan::{Plan, RelationUse, ResultColumn, Usage};
+pub use plan::{IndexUse, Plan, RelationUse, ResultColumn, Usage};
 pub use planner::value_classes::ValueClasses;
 pub use planner::value_dependent::value_dependent_parameters;
-pub use planner::{ExpressionSource, PlanContext, Planned, Planner, plan, plan_cursor, result_columns};
+pub use planner::{
+    ExpressionSource, PlanContext, Planned, Planner, ReadTime, plan, plan_cursor, result_columns,
+};
 pub use spill::RowStore;

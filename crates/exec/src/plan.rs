@@ -9,6 +9,7 @@ use std::sync::Arc;
 use cairn_analyze::privileges::RequiredAccess;
 use cairn_analyze::query::{CommandType, LockStrength};
 use cairn_catalog::TypeRef;
+use cairn_txn::{StorageId, Timestamp, Transaction};
 use cairn_types::{Oid, Text};
 
 use crate::expr::Code;
@@ -33,6 +34,11 @@ pub struct Plan {
     pub modifies: bool,
     /// Tables read or written and how, for table locks: once each, the strongest use.
     pub relations: Vec<RelationUse>,
+    /// Secondary indexes that are read, once each.
+    pub indexes: Vec<IndexUse>,
+    /// The time that it was made to read at, if there are indexes that do not serve that time, so that there may be a better
+    /// plan for later ones.
+    pub passed_over: Option<Timestamp>,
     /// For a cursor: where the keys of the rows are that make up a result row.
     pub positions: Vec<Position>,
     /// The privileges that running it takes; who runs it asks for them.
@@ -44,6 +50,23 @@ impl Plan {
     pub fn returns_rows(&self) -> bool {
         !self.columns.is_empty() || self.command == CommandType::Select
     }
+
+    /// Whether its indexes have all that is visible at a time, and no others would do so as well. None: a time that is still to
+    /// come.
+    pub fn suits(&self, time: Option<Timestamp>, transaction: Option<&dyn Transaction>) -> bool {
+        if self.passed_over.is_some() && self.passed_over != time {
+            return false;
+        }
+        let (Some(time), Some(transaction)) = (time, transaction) else { return true };
+        self.indexes.iter().all(|used| transaction.index_serves(time, used.table, used.index))
+    }
+}
+
+/// An index that the plan reads, by storage ids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IndexUse {
+    pub table: StorageId,
+    pub index: StorageId,
 }
 
 /// A table whose rows a cursor stands on (`where current of`).

@@ -71,6 +71,8 @@ pub struct Core {
     pub(crate) constraints: TransactionConstraints,
     /// Snapshots of the running statements, innermost last: what stable functions read at.
     pub(crate) snapshots: RefCell<Vec<Snapshot>>,
+    /// When statements read that are planned now, if they do not take a snapshot themselves; see `read_time`.
+    pub(crate) read_time: Cell<Option<cairn_txn::Timestamp>>,
     /// How many functions run around a procedure that would commit; see `atomic_depth_allows_commit`.
     pub(crate) atomic_depth: Cell<u32>,
     /// Where the innermost SQL function is, for the CONTEXT of its errors.
@@ -201,6 +203,7 @@ impl Core {
             lone_select: OnceCell::new(),
             constraints: TransactionConstraints::new(),
             snapshots: RefCell::default(),
+            read_time: Cell::default(),
             atomic_depth: Cell::new(0),
             sql_function_at: Cell::default(),
             on_commit: RefCell::default(),

@@ -98,13 +98,7 @@ enum RowsOf {
 }
 
 impl Definition<'_> {
-    fn run_plan(
-        &self,
-        catalog: &Arc<Catalog>,
-        query: &Query,
-        rows: RowsOf,
-        sink: RowSink<'_>,
-    ) -> Result<()> {
+    fn run_plan(&self, catalog: &Arc<Catalog>, query: &Query, rows: RowsOf, sink: RowSink<'_>) -> Result<()> {
         let core = self.core;
         let plan = || -> Result<Arc<Plan>> {
             let purpose = crate::statement::Purpose::Statement;
@@ -127,7 +121,11 @@ impl Definition<'_> {
         // Functions that the query calls see what they see in any statement.
         let of_functions = core.push_snapshot(&transaction);
         let result = of_functions.and_then(|of_functions| {
-            let result = plan().and_then(|plan| core.run_plan_at(&plan, Arc::from([]), now, &mut each));
+            let planned = {
+                let _reading = core.read_at(Some(now));
+                plan()
+            };
+            let result = planned.and_then(|plan| core.run_plan_at(&plan, Arc::from([]), now, &mut each));
             core.pop_snapshot();
             transaction.release_snapshot(&of_functions);
             result

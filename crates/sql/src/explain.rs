@@ -98,6 +98,7 @@ fn show_query(
                 explain: true,
                 verbose: options.verbose,
                 values: &params,
+                read_time: crate::statement::read_time(core, Some(&*transaction)),
             };
             let by_value = crate::statement::query_for(core, &catalog, query, &params)?;
             Arc::new(cairn_exec::plan(by_value.as_ref().unwrap_or(query), &context)?)

@@ -23,6 +23,7 @@ mod notify;
 pub mod password;
 pub mod plpgsql;
 mod portal;
+mod read_time;
 pub mod rights;
 mod routines;
 mod run;

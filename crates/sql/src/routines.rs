@@ -246,6 +246,8 @@ impl Core {
         let params: Arc<[Datum]> = args.into();
         let last = function.statements.len().saturating_sub(1);
         let volatile = proc.volatility == Volatility::Volatile;
+        let snapshot = if volatile { None } else { self.snapshots.borrow().last().copied() };
+        let _reading = self.read_at(snapshot);
         for (index, statement) in function.statements.iter().enumerate() {
             let text = &statement.raw.source;
             let located = |error: Error| in_body(error, text);
@@ -287,7 +289,6 @@ impl Core {
                         }
                         Ok(())
                     };
-                    let snapshot = if volatile { None } else { self.snapshots.borrow().last().copied() };
                     match snapshot {
                         Some(snapshot) => {
                             self.run_plan_at(plan, Arc::clone(&params), snapshot, &mut each)?;

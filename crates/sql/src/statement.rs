@@ -10,7 +10,8 @@ use std::sync::Arc;
 use cairn_analyze::query::{Expr, Query, Statement};
 use cairn_analyze::{AnalyzeContext, NameConflict, ParamResolver, Parameters, RawStatement};
 use cairn_catalog::{Catalog, Relation, SearchPath, TypeRef};
-use cairn_exec::{ExpressionSource, Plan, PlanContext, ValueClasses};
+use cairn_exec::{ExpressionSource, Plan, PlanContext, ReadTime, ValueClasses};
+use cairn_txn::Transaction;
 use cairn_types::{Datum, Error, Oid, Result, types};
 use pg_query::protobuf::{TransactionStmt, node::Node as NodeEnum};
 
@@ -78,10 +79,13 @@ impl Compiled {
         Ok(Compiled { kind, columns, by_value, catalog_version: catalog.version(), path })
     }
 
-    /// Whether the catalog and the search path are still those that it was made from.
+    /// Whether the catalog and the search path are still those that it was made from, and its indexes have what the statement
+    /// will see.
     pub fn is_current(&self, core: &Core) -> Result<bool> {
         let (catalog, path) = (core.session_catalog()?, core.search_path()?);
-        Ok(catalog.version() == self.catalog_version && (Arc::ptr_eq(&path, &self.path) || path == self.path))
+        Ok(catalog.version() == self.catalog_version
+            && (Arc::ptr_eq(&path, &self.path) || path == self.path)
+            && self.plan().is_none_or(|plan| core.suits(plan)))
     }
 
     /// The plan that serves all values of the parameters.
@@ -147,6 +151,7 @@ impl ByValue {
             explain: false,
             verbose: false,
             values: &[],
+            read_time: None,
         };
         let constants = cairn_exec::value_dependent_parameters(query, &context)?;
         let classes = ValueClasses::of(query, catalog);
@@ -163,14 +168,16 @@ impl ByValue {
         let values: Vec<Datum> = self.constants.iter().map(|number| value_of(params, *number)).collect();
         let class = self.classes.class(params);
         let same = |kept: &[Datum]| kept.iter().zip(&values).all(|(a, b)| same_constant(a, b));
-        if let Some((_, _, plan)) =
-            self.plans.lock().iter().find(|(kept, of_class, _)| same(kept) && *of_class == class)
-        {
-            return Ok(Arc::clone(plan));
+        let is_wanted =
+            |(kept, of_class, _): &(Vec<Datum>, Vec<i8>, Arc<Plan>)| same(kept) && *of_class == class;
+        let kept = self.plans.lock().iter().find(|kept| is_wanted(kept)).map(|(.., plan)| Arc::clone(plan));
+        if let Some(plan) = kept.filter(|plan| core.suits(plan)) {
+            return Ok(plan);
         }
         let plan = plan_query(core, &core.catalog()?, &self.query(params), self.purpose, params)?;
         let plan = Arc::new(plan);
         let mut plans = self.plans.lock();
+        plans.retain(|kept| !is_wanted(kept));
         if plans.len() >= Self::PLANS_MAX {
             plans.remove(0);
         }
@@ -224,7 +231,8 @@ fn same_constant(a: &Datum, b: &Datum) -> bool {
     }
 }
 
-/// Plans a query against a picture of the catalog. `values`: what its parameters are expected to be; may be empty.
+/// Plans a query against a picture of the catalog, for the time that a statement reads at which runs now. `values`: what its
+/// parameters are expected to be; may be empty.
 pub fn plan_query(
     core: &Core,
     catalog: &Arc<Catalog>,
@@ -233,12 +241,26 @@ pub fn plan_query(
     values: &[Datum],
 ) -> Result<Plan> {
     let expressions = CatalogExpressions { core, catalog };
-    let context =
-        PlanContext { catalog, env: core, expressions: &expressions, explain: false, verbose: false, values };
+    let transaction = core.transaction_if_begun();
+    let read_time = read_time(core, transaction.as_deref());
+    let context = PlanContext {
+        catalog,
+        env: core,
+        expressions: &expressions,
+        explain: false,
+        verbose: false,
+        values,
+        read_time,
+    };
     match purpose {
         Purpose::Statement => cairn_exec::plan(query, &context),
         Purpose::Cursor => cairn_exec::plan_cursor(query, &context),
     }
+}
+
+/// The time that a statement reads at which is planned now, for the planner.
+pub(crate) fn read_time<'a>(core: &Core, transaction: Option<&'a dyn Transaction>) -> Option<ReadTime<'a>> {
+    Some(ReadTime { time: core.known_read_time()?, transaction: transaction? })
 }
 
 /// What a plan is for.

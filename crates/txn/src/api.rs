@@ -209,6 +209,11 @@ pub trait Transaction: Send + Sync {
     /// Snapshots of this transaction other than these are no longer in use, so that history need not be kept for them. The
     /// end of the transaction releases all; repeatable read keeps its one until then.
     fn release_snapshots(&self, _still_used: &[Snapshot]) {}
+    /// The time of all snapshots, if there is one and it was taken: repeatable read, and reading in the past.
+    fn fixed_time(&self) -> Option<Timestamp>;
+    /// Whether `index` has the entries of all rows that a snapshot of this time sees in `table` (the storage ids of an index and its
+    /// table in the newest catalog). An index that was built later has not: rows that were gone by then are not in it.
+    fn index_serves(&self, time: Timestamp, table: StorageId, index: StorageId) -> bool;
     /// One snapshot, as given by one call of [`Transaction::snapshot`] or [`Transaction::newest_snapshot`], is no longer in use.
     fn release_snapshot(&self, _snapshot: &Snapshot) {}
     /// The current command: what is written now is its work. Goes up only.
@@ -241,7 +246,8 @@ pub trait Transaction: Send + Sync {
 
     /// A new, empty storage id that nobody else sees before the commit; a rollback gives its space back.
     fn create_storage(&self) -> Result<StorageId>;
-    /// The storage is given up at commit (drop, truncate, rewrite); older snapshots may still read it.
+    /// The storage is given up at commit (drop, truncate, rewrite); older snapshots may still read it. For those the one that
+    /// takes its place is empty.
     fn drop_storage(&self, storage: StorageId) -> Result<()>;
     /// From the commit on, the storage has a retention of its own, or none again.
     fn set_retention(&self, storage: StorageId, retention: Option<Retention>) -> Result<()>;

@@ -88,15 +88,17 @@ impl MergeCursor {
 
     fn start(&mut self) -> Result<()> {
         self.core.check_past(&self.range.low)?;
-        let mut read_at = ReadAt::Time(self.snapshot.read_time);
         self.own_side = Side::End;
-        if self.core.touched() {
+        let read_at = if self.core.touched() {
             let core = self.core.clone();
             let mut state = core.state.lock();
-            read_at = core.read_at(&mut state, &self.snapshot, &self.range.low)?;
+            let read_at = core.read_at(&mut state, &self.snapshot, &self.range.low)?;
             drop(state);
             self.find_own(None)?;
-        }
+            read_at
+        } else {
+            self.core.read_others_at(&self.snapshot, &self.range.low)
+        };
         match read_at {
             ReadAt::Nothing => self.store_side = Side::End,
             ReadAt::Time(time) => self.start_store(time, false)?,

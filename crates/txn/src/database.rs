@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 
 use crate::activity::{Activities, Activity};
 use crate::api::Answer;
+use crate::births::Births;
 use crate::collector::{self, Collector};
 use crate::ids::IdAllocator;
 use crate::locks::{LockInfo, LockManager};
@@ -39,6 +40,7 @@ pub(crate) struct Inner {
     pub(crate) locks: LockManager,
     pub(crate) spilled_locks: SpilledLocks,
     pub(crate) recent: RecentWrites,
+    pub(crate) births: Births,
     pub(crate) commit_log: CommitLog,
     pub(crate) sequences: Sequences,
     pub(crate) storage_ids: IdAllocator,
@@ -99,6 +101,7 @@ impl Database {
                 locks: LockManager::new(),
                 spilled_locks: SpilledLocks::default(),
                 recent: RecentWrites::default(),
+                births: Births::default(),
                 commit_log: CommitLog::default(),
                 sequences: Sequences::default(),
                 storage_ids,

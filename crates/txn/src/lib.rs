@@ -1,11 +1,12 @@
 //! Transactions: isolation, row locks, deadlocks, commit. SQL sees only [`api`].
 //!
 //! Read in this order: [`api`] (what the floor above may do), `transaction` (one transaction), `write_set`,
-//! `bulk`, `spill` and `cursor` (what it reads and writes), `spilled_locks`, `pipeline` and `group_sync` (how it becomes visible and
+//! `bulk`, `births`, `spill` and `cursor` (what it reads and writes), `spilled_locks`, `pipeline` and `group_sync` (how it becomes visible and
 //! durable), [`locks`], `sequences`, `database`, [`Cluster`] (a data directory).
 
 mod activity;
 pub mod api;
+mod births;
 mod blocking;
 mod bulk;
 mod cluster;

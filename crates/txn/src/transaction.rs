@@ -32,6 +32,8 @@ use crate::{
 #[derive(Debug)]
 struct Created {
     storage: StorageId,
+    /// What was visible then. Whoever creates an index has locked its table before: nobody has changed it since.
+    since: Timestamp,
     bulk: Bulk,
 }
 
@@ -85,7 +87,7 @@ pub(crate) enum ReadAt {
     Time(Timestamp),
     /// A new key space of this transaction, to which it may add rows in the past.
     Private(Timestamp),
-    /// The same without rows that the snapshot sees.
+    /// A new key space without rows that the snapshot sees, or one that came to be after the snapshot.
     Nothing,
 }
 
@@ -143,10 +145,19 @@ impl Core {
         }
     }
 
+    /// What a snapshot reads under `key`'s storage id, which this transaction has not created.
+    #[inline]
+    pub(crate) fn read_others_at(&self, snapshot: &Snapshot, key: &[u8]) -> ReadAt {
+        match key::storage_of(key) {
+            Some(storage) if self.database.births.is_after(storage, snapshot.read_time) => ReadAt::Nothing,
+            _ => ReadAt::Time(snapshot.read_time),
+        }
+    }
+
     /// What a snapshot reads under `key`'s storage id; hands bulk rows over to the store first.
     pub(crate) fn read_at(&self, state: &mut State, snapshot: &Snapshot, key: &[u8]) -> Result<ReadAt> {
         match state.created_mut(key) {
-            None => Ok(ReadAt::Time(snapshot.read_time)),
+            None => Ok(self.read_others_at(snapshot, key)),
             Some(bulk) => match bulk.read_time(snapshot.command) {
                 None => Ok(ReadAt::Nothing),
                 Some(time) => {
@@ -314,19 +325,22 @@ impl Txn {
 
     fn own_or_time(&self, snapshot: &Snapshot, key: &[u8]) -> Result<OwnOrTime> {
         self.core.check_past(key)?;
-        if !self.core.touched() {
-            return Ok(OwnOrTime::Time(snapshot.read_time));
-        }
-        let mut state = self.core.state.lock();
-        if let Some(value) = state.writes.visible(key, snapshot.command) {
-            return Ok(OwnOrTime::Own(value.clone()));
-        }
-        if let Some(spill) = &state.spill
-            && let Some(value) = spill.visible(&self.core.database.pipeline.engine, key, snapshot.command)?
-        {
-            return Ok(OwnOrTime::Own(value));
-        }
-        Ok(match self.core.read_at(&mut state, snapshot, key)? {
+        let read_at = if self.core.touched() {
+            let mut state = self.core.state.lock();
+            if let Some(value) = state.writes.visible(key, snapshot.command) {
+                return Ok(OwnOrTime::Own(value.clone()));
+            }
+            if let Some(spill) = &state.spill
+                && let Some(value) =
+                    spill.visible(&self.core.database.pipeline.engine, key, snapshot.command)?
+            {
+                return Ok(OwnOrTime::Own(value));
+            }
+            self.core.read_at(&mut state, snapshot, key)?
+        } else {
+            self.core.read_others_at(snapshot, key)
+        };
+        Ok(match read_at {
             ReadAt::Time(time) | ReadAt::Private(time) => OwnOrTime::Time(time),
             ReadAt::Nothing => OwnOrTime::Own(None),
         })
@@ -439,6 +453,24 @@ impl Transaction for Txn {
             }
         };
         Ok(Snapshot { read_time, command: self.command() })
+    }
+
+    fn fixed_time(&self) -> Option<Timestamp> {
+        Some(self.fixed()).filter(|time| *time != Timestamp::MIN)
+    }
+
+    fn index_serves(&self, time: Timestamp, table: StorageId, index: StorageId) -> bool {
+        if self.core.touched() {
+            let state = self.core.state.lock();
+            let created = |storage| state.created.iter().find(|created| created.storage == storage);
+            if let Some(index) = created(index) {
+                // All rows of a table of our own are our own, whenever the snapshot was taken.
+                return index.since <= time || created(table).is_some();
+            }
+        }
+        // For a snapshot that is older than the table as well, both are empty.
+        let births = &self.core.database.births;
+        !births.is_after(index, time) || births.is_after(table, time)
     }
 
     fn newest_snapshot(&self) -> Result<Snapshot> {
@@ -599,7 +631,8 @@ impl Transaction for Txn {
         let mut state = self.writing()?;
         let database = &self.core.database;
         let storage = database.storage_ids.allocate(&database.pipeline.engine)?;
-        state.created.push(Created { storage, bulk: Bulk::new(storage) });
+        let since = database.pipeline.visible();
+        state.created.push(Created { storage, since, bulk: Bulk::new(storage) });
         Ok(storage)
     }
 
@@ -853,6 +886,9 @@ impl Transaction for Txn {
             _ => Ok(()),
         };
         let publish = || {
+            let created = state.created.iter().map(|created| created.storage);
+            let created = created.filter(|storage| !dropped.contains(storage));
+            database.births.note(commit_time.get(), created, &dropped);
             if let Some(spill) = &state.spill {
                 let undone = Arc::new(spill.undone.clone());
                 engine.spills().commit(spill.number, commit_time.get(), undone);

@@ -189,3 +189,32 @@ fn a_storage_keeps_more_or_less_than_the_others() {
     let info = world.database.history(TABLE + 1);
     assert_eq!((info.retention, info.oldest_pin), (Retention::Forever, None));
 }
+
+#[test]
+fn the_newest_snapshot_is_pinned_while_it_is_used() {
+    let world = World::new(0);
+    for isolation in [Isolation::ReadCommitted, Isolation::RepeatableRead, Isolation::Serializable] {
+        world.put(TABLE, 1, "old");
+        let txn = world.begin(isolation, None).unwrap();
+        let own = txn.snapshot().unwrap();
+        world.put(TABLE, 1, "new");
+        let newest = txn.newest_snapshot().unwrap();
+        assert!(newest.read_time > own.read_time);
+        for turn in 0..20 {
+            world.put(TABLE, 1, &format!("turn {turn}"));
+        }
+        world.pass(60);
+        let read = |snapshot| txn.get(&snapshot, &key(TABLE, 1)).unwrap().unwrap();
+        assert_eq!((&read(own)[..], &read(newest)[..]), (&b"old"[..], &b"new"[..]));
+        assert_eq!(world.pins().len(), 2);
+        txn.release_snapshot(&newest);
+        assert_eq!(world.pins().len(), 1);
+        // At the same time as the transaction's own, which stays.
+        world.put(TABLE, 2, "x");
+        let other = world.begin(isolation, None).unwrap();
+        let first = other.snapshot().unwrap();
+        other.release_snapshot(&other.newest_snapshot().unwrap());
+        assert!(world.pins().iter().any(|pin| pin.time == first.read_time));
+    }
+    assert_eq!(world.pins(), []);
+}

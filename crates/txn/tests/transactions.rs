@@ -559,3 +559,51 @@ fn newer_tells_what_a_snapshot_does_not_see() {
     let later = reader.snapshot().unwrap();
     assert_eq!(reader.newer(&later, &key(1)).unwrap(), None);
 }
+
+/// For a snapshot that is older than a key space there is nothing in it, also where rows were loaded before the snapshot was
+/// taken; and an index that is younger than a snapshot lacks rows that it sees.
+#[test]
+fn key_spaces_that_are_younger_than_a_snapshot() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(directory.path());
+    setup(&database, &[("a", "1")]);
+    let before = repeatable_read(&database);
+    let first = before.snapshot().unwrap();
+    let maker = repeatable_read(&database);
+    let old = maker.snapshot().unwrap();
+    setup(&database, &[("b", "1")]);
+    let (table, index) = (maker.create_storage().unwrap(), maker.create_storage().unwrap());
+    let row = |storage: u32| [storage.to_be_bytes(), [0; 4]].concat();
+    maker.bulk_put(&row(table), b"loaded").unwrap();
+    maker.advance_command();
+    // Its own index over a table of others lacks what `setup` may have changed; over its own table nothing.
+    assert!(!maker.index_serves(old.read_time, 9, index));
+    assert!(maker.index_serves(old.read_time, table, index));
+    let newest = maker.newest_snapshot().unwrap();
+    assert!(maker.index_serves(newest.read_time, 9, index));
+    setup(&database, &[("c", "1")]);
+    let between = repeatable_read(&database);
+    let second = between.snapshot().unwrap();
+    commit(&maker);
+    for (txn, snapshot) in [(&before, first), (&between, second)] {
+        for touched in [false, true] {
+            if touched {
+                txn.lock_row(&key("z"), RowLockMode::Update, WaitPolicy::Error).unwrap();
+                put(txn, "z", "own");
+            }
+            assert_eq!(txn.get(&snapshot, &row(table)).unwrap(), None);
+            assert_eq!(txn.get_batch(&snapshot, &[row(table)]).unwrap(), [None]);
+            let mut cursor = txn.scan(&snapshot, whole(table), Direction::Forward).unwrap();
+            assert_eq!(cursor.next().unwrap(), None);
+        }
+        txn.rollback();
+        assert!(!txn.index_serves(snapshot.read_time, 9, index));
+        assert!(txn.index_serves(snapshot.read_time, table, index), "both are empty");
+        assert!(txn.index_serves(snapshot.read_time, 9, 8), "old ones serve everybody");
+    }
+    let after = repeatable_read(&database);
+    let third = after.snapshot().unwrap();
+    assert!(after.index_serves(third.read_time, 9, index));
+    assert_eq!(after.get(&third, &row(table)).unwrap().as_deref(), Some(&b"loaded"[..]));
+    assert_eq!((before.fixed_time(), read_committed(&database).fixed_time()), (Some(first.read_time), None));
+}

@@ -59,6 +59,8 @@ static EMPTY: LazyLock<Arc<Plan>> = LazyLock::new(|| {
         ctes: Vec::new(),
         modifies: true,
         relations: Vec::new(),
+        indexes: Vec::new(),
+        passed_over: None,
         positions: Vec::new(),
         access: RequiredAccess::default(),
     })

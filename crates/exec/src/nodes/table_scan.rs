@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cairn_txn::{Activity, Cursor, Direction, Event, KeyRange};
-use cairn_types::{Datum, Result};
+use cairn_types::{Datum, Error, Result};
 
 use crate::activity::Counted;
 use crate::context::{ExecContext, Frame};
@@ -205,9 +205,25 @@ impl ScanState {
         let Some(range) = self.ranges.pop() else { return Ok(false) };
         match &mut self.cursor {
             Some(cursor) => cursor.reset(range).sql()?,
-            None => self.cursor = Some(cx.txn.scan(&frame.snapshot, range, self.plan.direction).sql()?),
+            None => {
+                self.check_index(cx, frame)?;
+                self.cursor = Some(cx.txn.scan(&frame.snapshot, range, self.plan.direction).sql()?);
+            }
         }
         Ok(true)
+    }
+
+    /// The planner has left out indexes that are younger than the snapshot: one that it has not would give too few rows.
+    fn check_index(&self, cx: &ExecContext<'_>, frame: &Frame) -> Result<()> {
+        let Some(IndexLayout { index, .. }) = &self.plan.index else { return Ok(()) };
+        let table = self.plan.layout.relation.storage;
+        if cx.txn.index_serves(frame.snapshot.read_time, table, index.storage) {
+            return Ok(());
+        }
+        Err(Error::internal(format!(
+            "index \"{}\" is younger than the snapshot that it is read at",
+            index.name
+        )))
     }
 }
 

@@ -109,7 +109,7 @@ impl Planner<'_> {
             around.push(all);
         }
         for index in &relation.indexes {
-            if !index.valid {
+            if !self.may_read(relation, index) {
                 continue;
             }
             let own_refs: Vec<&Expr> = own.iter().collect();
@@ -305,6 +305,9 @@ impl Planner<'_> {
         let by_index = ordered || !access.key.columns.is_empty();
         let by_primary = relation.primary_key.as_ref().filter(|_| by_index);
         let scanned = access.index.as_ref().or(by_primary).map_or(relation.oid, |index| index.oid);
+        if let Some(index) = &access.index {
+            self.uses_index(relation, index);
+        }
         let index = access.index.as_ref().map(|index| IndexLayout::new(index, self.cx.catalog));
         Ok(self.node(
             TableScan {

@@ -274,7 +274,7 @@ impl Planner<'_> {
             }
             let refs: Vec<&Expr> = conditions.iter().collect();
             let mut useful = false;
-            for index in relation.indexes.iter().filter(|index| index.valid) {
+            for index in relation.indexes.iter().filter(|index| self.may_read(relation, index)) {
                 if !self.implies_predicate(relation, index, &refs, *range)? {
                     continue;
                 }

@@ -27,17 +27,19 @@ pub mod value_classes;
 pub mod value_dependent;
 pub mod window;
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use cairn_analyze::query::{CommandType, Query};
-use cairn_catalog::Catalog;
+use cairn_catalog::{Catalog, Index, Relation};
+use cairn_txn::{Timestamp, Transaction};
 use cairn_types::{Env, Oid, Result};
 
 pub use level::{Level, Rel};
 
 use crate::expr::Code;
 use crate::node::{Operator, PlanTree};
-use crate::plan::{CtePlan, Plan, RelationUse, ResultColumn, Usage};
+use crate::plan::{CtePlan, IndexUse, Plan, RelationUse, ResultColumn, Usage};
 use crate::subplan::SubPlan;
 
 /// What planning may look at.
@@ -54,6 +56,16 @@ pub struct PlanContext<'a> {
     /// Values that parameters are expected to have: estimates go by them, the plan holds for all others as well. Empty:
     /// nothing is expected.
     pub values: &'a [cairn_types::Datum],
+    /// The time that the plan is going to read at, if it is known. None: one from which on every index of the catalog is
+    /// complete.
+    pub read_time: Option<ReadTime<'a>>,
+}
+
+/// A time that may lie before the making of some of the catalog's indexes.
+#[derive(Clone, Copy)]
+pub struct ReadTime<'a> {
+    pub time: Timestamp,
+    pub transaction: &'a dyn Transaction,
 }
 
 /// Analyzed forms of expressions that the catalog keeps as canonical SQL text. Crate `sql` (or a test) implements it
@@ -105,6 +117,8 @@ fn plan_with(query: &Query, mut planner: Planner<'_>) -> Result<Plan> {
         ctes: planner.ctes,
         modifies: planner.modifies,
         relations: planner.relations,
+        indexes: planner.indexes,
+        passed_over: cx.read_time.filter(|_| planner.passed_over.get()).map(|read| read.time),
         positions: planner.positions,
         access: cairn_analyze::privileges::required_access(query, cx.catalog),
     })
@@ -148,6 +162,9 @@ pub struct Planner<'a> {
     /// A statement that writes or locks.
     pub modifies: bool,
     relations: Vec<RelationUse>,
+    indexes: Vec<IndexUse>,
+    /// An index could not be considered, because it is younger than the time that the plan reads at.
+    passed_over: Cell<bool>,
     /// Registers of the values that `Expr::TestValue` means, innermost last.
     pub(crate) test_values: Vec<usize>,
     /// Subplans made since the list was last taken: they belong to the node that is being built.
@@ -174,6 +191,8 @@ impl<'a> Planner<'a> {
             ctes: Vec::new(),
             modifies: false,
             relations: Vec::new(),
+            indexes: Vec::new(),
+            passed_over: Cell::new(false),
             test_values: Vec::new(),
             fresh_subplans: Vec::new(),
             working_tables: 0,
@@ -244,6 +263,29 @@ impl<'a> Planner<'a> {
             Some(entry) if rank(entry.usage) >= rank(usage) => {}
             Some(entry) => entry.usage = usage,
             None => self.relations.push(RelationUse { relation, usage }),
+        }
+    }
+
+    /// Whether the plan may read the index. What else an index says of its table (that values are unique) is asked of the
+    /// newest state, or is no more than an estimate.
+    pub(crate) fn may_read(&self, relation: &Relation, index: &Index) -> bool {
+        let serves =
+            |read: ReadTime<'_>| read.transaction.index_serves(read.time, relation.storage, index.storage);
+        if !index.valid {
+            return false;
+        }
+        let serves = self.cx.read_time.is_none_or(serves);
+        if !serves {
+            self.passed_over.set(true);
+        }
+        serves
+    }
+
+    /// Notes that the plan reads an index other than the one that its table is ordered by.
+    pub(crate) fn uses_index(&mut self, relation: &Relation, index: &Index) {
+        let used = IndexUse { table: relation.storage, index: index.storage };
+        if !self.indexes.contains(&used) {
+            self.indexes.push(used);
         }
     }
 

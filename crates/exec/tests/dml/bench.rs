@@ -310,6 +310,7 @@ impl Session {
             explain: false,
             verbose: false,
             values: &[],
+            read_time: None,
         };
         f(&cx, &plan)
     }

@@ -162,6 +162,7 @@ impl Server {
             explain: true,
             verbose: false,
             values: &[],
+            read_time: None,
         };
         let result = f(&cx, &plan);
         txn.commit(Durability::Async, None).unwrap();

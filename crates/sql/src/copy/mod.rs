@@ -191,6 +191,7 @@ fn load(
             explain: false,
             verbose: false,
             values: &[],
+            read_time: None,
         };
         let mut loader = Loader::new(cx, &plan, relation, Some(&attnums))?;
         if options.format == CopyFormat::Binary {

@@ -719,7 +719,7 @@ impl Frame<'_> {
             return Err(Error::internal("a fragment has no number of its own"));
         };
         let cached = cache.lock().clone();
-        if let Some(cached) = cached.filter(|cached| cached.prepared.is_current(self.spi)) {
+        if let Some(cached) = cached.filter(|cached| self.spi.is_current(&cached.prepared)) {
             let (values, types) = self.param_values(&cached.params)?;
             if types == cached.types {
                 return Ok((cached, values));

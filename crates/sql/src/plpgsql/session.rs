@@ -31,10 +31,6 @@ impl Prepared for Fragment {
         &self.columns
     }
 
-    fn is_current(&self, spi: &dyn Spi) -> bool {
-        spi.catalog_version() == self.catalog_version
-    }
-
     fn as_any(&self) -> &dyn std::any::Any {
         self
     }
@@ -242,8 +238,10 @@ impl Spi for Core {
         self
     }
 
-    fn catalog_version(&self) -> u64 {
-        self.catalog().map_or(0, |catalog| catalog.version())
+    fn is_current(&self, prepared: &Arc<dyn Prepared>) -> bool {
+        let (Ok(fragment), Ok(catalog)) = (fragment(prepared), self.catalog()) else { return false };
+        catalog.version() == fragment.catalog_version
+            && fragment.compiled.plan().is_none_or(|plan| self.suits(plan))
     }
 
     fn prepare(
@@ -285,7 +283,7 @@ impl Spi for Core {
                 let transaction = self.ensure_transaction()?;
                 self.check_plan_writes(plan)?;
                 self.lock_relations(plan, &transaction)?;
-                Ok(self.catalog()?.version() == fragment.catalog_version)
+                Ok(self.is_current(prepared))
             }
             _ => Ok(true),
         }

@@ -28,8 +28,6 @@ pub struct Column {
 pub trait Prepared: Send + Sync {
     /// Empty where it returns no rows.
     fn columns(&self) -> &[Column];
-    /// False once the catalog has changed under it: prepare again.
-    fn is_current(&self, spi: &dyn Spi) -> bool;
     fn as_any(&self) -> &dyn std::any::Any;
 }
 
@@ -46,8 +44,8 @@ pub trait RowSource {
 /// SQL for a function that runs.
 pub trait Spi {
     fn env(&self) -> &dyn Env;
-    /// Changes with each DDL that the transaction can see.
-    fn catalog_version(&self) -> u64;
+    /// False once the catalog has changed under it, or where it does not suit the transaction's snapshot: prepare again.
+    fn is_current(&self, prepared: &Arc<dyn Prepared>) -> bool;
 
     /// Parses, analyzes and plans. Errors point into `text`.
     fn prepare(

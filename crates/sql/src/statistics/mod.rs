@@ -236,6 +236,7 @@ fn index_rows(
         explain: false,
         verbose: false,
         values: &[],
+        read_time: None,
     };
     core.with_exec(|cx| {
         let mut values = IndexValues::new(cx, &plan, table, index)?;
