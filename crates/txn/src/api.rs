@@ -398,6 +398,9 @@ pub trait Store: Send + Sync {
     fn pins(&self) -> Vec<PinInfo>;
     /// The clock, for `cairn.read_time` and display.
     fn now(&self) -> Timestamp;
+    /// A time that nobody had before, later than all those. It moves the clock: commits from now on are later still, and after
+    /// a restart the clock begins above all commits.
+    fn tick(&self) -> Timestamp;
     /// Microseconds since 1970 of a timestamp.
     fn wall_clock_us(&self, timestamp: Timestamp) -> i64;
     /// The timestamp that reads everything committed up to a wall clock time.

@@ -342,6 +342,10 @@ impl Store for Database {
         self.inner.pipeline.clock.now()
     }
 
+    fn tick(&self) -> Timestamp {
+        self.inner.pipeline.clock.tick()
+    }
+
     fn wall_clock_us(&self, timestamp: Timestamp) -> i64 {
         timestamp.micros()
     }

@@ -11,7 +11,7 @@ pub mod events;
 pub mod foreign_key;
 pub mod lock_rows;
 pub mod modify;
-mod row_number;
+pub mod row_number;
 mod scratch;
 pub mod target;
 pub mod unique;

@@ -219,7 +219,7 @@ fn type_ref(oid: Oid) -> TypeRef {
 pub struct Bench {
     pub catalog: Arc<Catalog>,
     pub store: Arc<dyn Store>,
-    _directory: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 impl Bench {
@@ -228,13 +228,27 @@ impl Bench {
     }
 
     pub fn with_resources(tables: Vec<Table>, resources: Resources) -> Arc<Bench> {
-        let directory = tempfile::tempdir().unwrap();
-        let clock = Arc::new(Clock::system());
-        let database =
-            Database::open(directory.path(), &EngineOptions::default(), &resources, clock).unwrap();
+        Self::open(tables, resources, tempfile::tempdir().unwrap(), Clock::system())
+    }
+
+    pub fn open(
+        tables: Vec<Table>,
+        resources: Resources,
+        directory: tempfile::TempDir,
+        clock: Clock,
+    ) -> Arc<Bench> {
+        let options = EngineOptions::default();
+        let database = Database::open(directory.path(), &options, &resources, Arc::new(clock)).unwrap();
         let relations = tables.into_iter().map(|table| table.0).collect();
         let catalog = Arc::new(Catalog::with_objects(relations, Vec::new(), Vec::new()));
-        Arc::new(Bench { catalog, store: Arc::new(database), _directory: directory })
+        Arc::new(Bench { catalog, store: Arc::new(database), directory })
+    }
+
+    /// Closes the store; no session is left.
+    pub fn close(self: Arc<Self>) -> tempfile::TempDir {
+        let Bench { store, directory, .. } = Arc::into_inner(self).unwrap();
+        drop(store);
+        directory
     }
 
     pub fn session(self: &Arc<Self>) -> Session {

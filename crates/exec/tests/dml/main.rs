@@ -5,13 +5,14 @@
 mod bench;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use bench::{Bench, Session, Table, entries, report};
 use cairn_catalog::ForeignKeyAction;
-use cairn_exec::dml::ConstraintMark;
-use cairn_txn::{Isolation, SavepointId};
+use cairn_exec::dml::{ConstraintMark, row_number};
+use cairn_txn::{Clock, Isolation, Resources, SavepointId, TimeSource};
 use cairn_types::types::{INT4, INT8, NUMERIC, TEXT};
 
 fn simple() -> Arc<Bench> {
@@ -51,6 +52,45 @@ fn tables_without_a_primary_key() {
     assert_eq!(session.ok("update plain set y = 'c' where x = 2"), 2);
     assert_eq!(session.ok("delete from plain where x = 1"), 1);
     assert_eq!(session.table("plain"), ["2|c", "2|c"]);
+}
+
+/// A wall clock that is set by hand.
+struct Hand(AtomicI64);
+
+impl TimeSource for Hand {
+    fn now_micros(&self) -> i64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+#[test]
+fn hidden_row_numbers_never_come_again() {
+    const SECOND: i64 = 1_000_000;
+    let hand = Arc::new(Hand(AtomicI64::new(5_000 * SECOND)));
+    let mut directory = tempfile::tempdir().unwrap();
+    let mut rows = 0;
+    for round in 0..4 {
+        let tables = vec![Table::new(20100, "plain", &[("x", INT4), ("y", TEXT)])];
+        let resources = Resources::new(16 << 20, 8 << 20);
+        let bench = Bench::open(tables, resources, directory, Clock::new(hand.clone()));
+        let mut session = bench.session();
+        let insert = "insert into plain select g, 'x' from generate_series(1, 50) g";
+        session.begin(Isolation::ReadCommitted);
+        session.ok(insert);
+        let number = row_number::next(&*bench.store);
+        // The clock goes back before the commit, again after it, and from round to round.
+        hand.0.fetch_sub(100 * SECOND, Ordering::Relaxed);
+        assert!(bench.store.now().0 >= number, "the commit is going to be later than its rows' numbers");
+        session.commit().unwrap();
+        hand.0.fetch_sub(100 * SECOND, Ordering::Relaxed);
+        session.ok(insert);
+        hand.0.fetch_add(150 * SECOND, Ordering::Relaxed);
+        session.ok(insert);
+        rows += 150;
+        assert_eq!(session.table("plain").len(), rows, "round {round}");
+        drop(session);
+        directory = bench.close();
+    }
 }
 
 #[test]

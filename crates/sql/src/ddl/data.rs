@@ -10,6 +10,7 @@ use cairn_analyze::query::Expr;
 use cairn_catalog::columns::*;
 use cairn_catalog::{Catalog, ConstraintKind, Index, IndexKeyColumn, Relation, RowExt};
 use cairn_exec::TxnResultExt;
+use cairn_exec::dml::row_number;
 use cairn_exec::table::{IndexLayout, TableLayout};
 use cairn_types::quote::{quote_identifier, quote_qualified};
 use cairn_types::{Datum, Error, Oid, Result, err, sqlstate};
@@ -175,7 +176,6 @@ pub struct Loader {
     layout: TableLayout,
     rows: Entries,
     table: Arc<Relation>,
-    last_number: u64,
 }
 
 impl Loader {
@@ -184,16 +184,13 @@ impl Loader {
             layout: TableLayout::new(table, &cx.catalog)?,
             rows: Entries::default(),
             table: table.clone(),
-            last_number: 0,
         })
     }
 
     /// Adds a row; the caller has checked its constraints, except keys and NOT NULL of the primary key.
     pub fn add(&mut self, cx: &DdlContext<'_>, row: &[Datum]) -> Result<()> {
         let key = if self.layout.has_hidden_key() {
-            // As crate `exec` numbers rows: by the clock, which no row of this process is ahead of.
-            self.last_number = cx.store.now().0.max(self.last_number + 1);
-            self.layout.hidden_key(self.last_number)
+            self.layout.hidden_key(row_number::next(cx.store.as_ref()))
         } else {
             self.layout.row_key(row)?
         };
