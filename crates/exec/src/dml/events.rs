@@ -273,6 +273,7 @@ impl TransactionConstraints {
                 first_left.get_or_insert(place);
             }
         }
+        debug_assert_eq!(reader.place(), end, "a check defers nothing, and what was taken back is not read");
         let mut state = self.inner.borrow_mut();
         let standing = Arc::make_mut(&mut state.standing);
         match (first_left, chosen) {
