@@ -69,8 +69,7 @@ impl Frontend for Pretender {
                     std::thread::sleep(Duration::from_millis(1));
                     outlet.notice(&Error::notice("anybody?")).err()
                 });
-                // Nothing can be sent behind what was cut off.
-                client.command_complete("SHOUT");
+                // Nothing can be sent behind what was cut off, and whoever asks is told, even with nothing to send.
                 let state = |error: Error| error.sqlstate().as_str().to_owned();
                 self.wake_list.lock().push(format!(
                     "{:?} {:?}",
