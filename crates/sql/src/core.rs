@@ -95,6 +95,10 @@ pub struct User {
 }
 
 /// The picture that statements are analyzed against.
+#[expect(
+    clippy::redundant_allocation,
+    reason = "the outer count is the session's own, the inner one all sessions share"
+)]
 struct CatalogState {
     /// The committed picture of this generation.
     committed: Option<(u64, Rc<Arc<Catalog>>)>,
@@ -424,6 +428,10 @@ impl Core {
     }
 
     /// [`Core::catalog`] for those who look often: all sessions share the picture's own counter, and each look would change it.
+    #[expect(
+        clippy::redundant_allocation,
+        reason = "the outer count is the session's own, the inner one all sessions share"
+    )]
     pub(crate) fn session_catalog(&self) -> Result<Rc<Arc<Catalog>>> {
         let mut state = self.catalog.borrow_mut();
         if let Some((generation, own)) = &state.own {
