@@ -92,13 +92,11 @@ fn show_query(
         let plan: Arc<Plan> = {
             let expressions = CatalogExpressions { core, catalog: &catalog };
             let context = PlanContext {
-                catalog: &catalog,
-                env: &**core,
-                expressions: &expressions,
                 explain: true,
                 verbose: options.verbose,
                 values: &params,
                 read_time: crate::statement::read_time(core, Some(&*transaction)),
+                ..expressions.plan_context()
             };
             let by_value = crate::statement::query_for(core, &catalog, query, &params)?;
             Arc::new(cairn_exec::plan(by_value.as_ref().unwrap_or(query), &context)?)

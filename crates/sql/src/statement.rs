@@ -144,15 +144,7 @@ impl ByValue {
 
     fn new(core: &Core, catalog: &Arc<Catalog>, query: &Query, purpose: Purpose) -> Result<Option<ByValue>> {
         let expressions = CatalogExpressions { core, catalog };
-        let context = PlanContext {
-            catalog,
-            env: core,
-            expressions: &expressions,
-            explain: false,
-            verbose: false,
-            values: &[],
-            read_time: None,
-        };
+        let context = expressions.plan_context();
         let constants = cairn_exec::value_dependent_parameters(query, &context)?;
         let classes = ValueClasses::of(query, catalog);
         Ok((!constants.is_empty() || !classes.is_empty()).then(|| ByValue {
@@ -243,15 +235,7 @@ pub fn plan_query(
     let expressions = CatalogExpressions { core, catalog };
     let transaction = core.transaction_if_begun();
     let read_time = read_time(core, transaction.as_deref());
-    let context = PlanContext {
-        catalog,
-        env: core,
-        expressions: &expressions,
-        explain: false,
-        verbose: false,
-        values,
-        read_time,
-    };
+    let context = PlanContext { values, read_time, ..expressions.plan_context() };
     match purpose {
         Purpose::Statement => cairn_exec::plan(query, &context),
         Purpose::Cursor => cairn_exec::plan_cursor(query, &context),
@@ -327,6 +311,19 @@ pub struct CatalogExpressions<'a> {
 }
 
 impl CatalogExpressions<'_> {
+    /// For a plan that is not shown, of which neither values nor the time are known.
+    pub fn plan_context(&self) -> PlanContext<'_> {
+        PlanContext {
+            catalog: self.catalog,
+            env: self.core,
+            expressions: self,
+            explain: false,
+            verbose: false,
+            values: &[],
+            read_time: None,
+        }
+    }
+
     fn analyze(
         &self,
         relation: Option<&Arc<Relation>>,

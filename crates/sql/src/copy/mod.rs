@@ -10,7 +10,6 @@ use cairn_analyze::Parameters;
 use cairn_analyze::privileges::{RelationAccess, RequiredAccess};
 use cairn_catalog::acl;
 use cairn_catalog::{Relation, RelationKind};
-use cairn_exec::PlanContext;
 use cairn_exec::dml::Loader;
 use cairn_types::{Datum, Error, Oid, Result, err, io};
 use pg_query::protobuf::{self, node::Node as NodeEnum};
@@ -184,15 +183,7 @@ fn load(
     let transaction = core.transaction()?;
     let count = core.with_exec(|cx| {
         let expressions = CatalogExpressions { core, catalog: &catalog };
-        let plan = PlanContext {
-            catalog: &catalog,
-            env: core,
-            expressions: &expressions,
-            explain: false,
-            verbose: false,
-            values: &[],
-            read_time: None,
-        };
+        let plan = expressions.plan_context();
         let mut loader = Loader::new(cx, &plan, relation, Some(&attnums))?;
         if options.format == CopyFormat::Binary {
             reader.binary_header(&mut source)?;

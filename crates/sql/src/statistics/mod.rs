@@ -16,9 +16,9 @@ use cairn_catalog::statistics::{SlotOperators, stored_row};
 use cairn_catalog::{
     Catalog, CatalogWriter, ColumnStatistics, Index, IndexKeyColumn, Relation, RowExt, TypeRef,
 };
+use cairn_exec::TxnResultExt;
 use cairn_exec::dml::IndexValues;
 use cairn_exec::table::TableLayout;
-use cairn_exec::{PlanContext, TxnResultExt};
 use cairn_txn::{LockOutcome, LockScope, LockTag, TableLockMode, WaitPolicy};
 use cairn_types::oid::catalogs;
 use cairn_types::{Datum, Env, Error, Oid, Result, Severity, types};
@@ -229,15 +229,7 @@ fn index_rows(
     sample: &Sample,
 ) -> Result<Vec<Vec<Datum>>> {
     let expressions = CatalogExpressions { core, catalog };
-    let plan = PlanContext {
-        catalog,
-        env: core,
-        expressions: &expressions,
-        explain: false,
-        verbose: false,
-        values: &[],
-        read_time: None,
-    };
+    let plan = expressions.plan_context();
     core.with_exec(|cx| {
         let mut values = IndexValues::new(cx, &plan, table, index)?;
         let mut rows = Vec::new();
