@@ -75,6 +75,8 @@ pub struct Core {
     pub(crate) read_time: Cell<Option<cairn_txn::Timestamp>>,
     /// How many functions run around a procedure that would commit; see `atomic_depth_allows_commit`.
     pub(crate) atomic_depth: Cell<u32>,
+    /// The innermost PL/pgSQL function is not volatile: its queries see what the query sees that called it.
+    pub(crate) reads_as_caller: Cell<bool>,
     /// Where the innermost SQL function is, for the CONTEXT of its errors.
     pub(crate) sql_function_at: Cell<crate::routines::FunctionStage>,
     /// ON COMMIT actions of temporary tables.
@@ -209,6 +211,7 @@ impl Core {
             snapshots: RefCell::default(),
             read_time: Cell::default(),
             atomic_depth: Cell::new(0),
+            reads_as_caller: Cell::new(false),
             sql_function_at: Cell::default(),
             on_commit: RefCell::default(),
             transaction_time_us: Cell::new(clock::now_us()),

@@ -82,8 +82,7 @@ pub(crate) fn open_plan(
 ) -> Result<()> {
     let transaction = core.ensure_transaction()?;
     let formats = if options.binary { vec![Format::Binary] } else { Vec::new() };
-    let snapshot = core.push_snapshot(&transaction)?;
-    core.pop_snapshot();
+    let snapshot = core.snapshot_for(&plan, &transaction)?;
     let mut portal =
         Portal::new(core, name, None, Arc::clone(&params), Some(ResultShape { columns, formats }));
     portal.positions = Positions {

@@ -271,12 +271,8 @@ impl Core {
             match &compiled.kind {
                 Kind::Plan(_) => {
                     let plan = &compiled.plan_for(self, &params).map_err(located)?;
-                    if !volatile && plan.modifies {
-                        return Err(err!(
-                            FEATURE_NOT_SUPPORTED,
-                            "{} is not allowed in a non-volatile function",
-                            crate::run::tag(plan.command, 0).split(' ').next().unwrap_or_default()
-                        ));
+                    if !volatile {
+                        self.forbid_changes(plan)?;
                     }
                     let columns: Vec<TypeRef> = match &compiled.columns {
                         Some(columns) if index == last => columns.iter().map(|column| column.ty).collect(),
@@ -485,7 +481,10 @@ impl Core {
                         if is_input(*mode) { given.next().cloned().unwrap_or_default() } else { Datum::Null }
                     })
                     .collect();
-                let outcome = routine.call(self, &slots)?;
+                let outside = self.reads_as_caller.replace(proc.volatility != Volatility::Volatile);
+                let outcome = routine.call(self, &slots);
+                self.reads_as_caller.set(outside);
+                let outcome = outcome?;
                 Ok((outcome.value, outcome.rows))
             }
             other => {
@@ -792,7 +791,9 @@ pub fn do_statement(invocation: &Invocation<'_>, statement: &protobuf::DoStmt) -
     let depth = core.atomic_depth.get();
     let atomic = invocation.in_block || !invocation.top_level;
     core.atomic_depth.set(if atomic { depth + 1 } else { depth });
+    let outside = core.reads_as_caller.replace(false);
     let result = routine.call(&**core, &[]);
+    core.reads_as_caller.set(outside);
     core.atomic_depth.set(depth);
     result?;
     Ok(Outcome::tag("DO"))

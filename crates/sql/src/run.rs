@@ -112,25 +112,7 @@ impl Core {
         if !forbidden {
             return Ok(());
         }
-        let what = match plan.command {
-            CommandType::Insert => "INSERT",
-            CommandType::Update => "UPDATE",
-            CommandType::Delete => "DELETE",
-            CommandType::Select => {
-                let strongest = plan.relations.iter().filter_map(|used| match used.usage {
-                    Usage::Lock(strength) => Some(strength),
-                    _ => None,
-                });
-                match strongest.max() {
-                    Some(LockStrength::Update) => "SELECT FOR UPDATE",
-                    Some(LockStrength::NoKeyUpdate) => "SELECT FOR NO KEY UPDATE",
-                    Some(LockStrength::Share) => "SELECT FOR SHARE",
-                    Some(LockStrength::KeyShare) => "SELECT FOR KEY SHARE",
-                    None => "SELECT",
-                }
-            }
-        };
-        Err(read_only_error(what))
+        Err(read_only_error(command_name(plan)))
     }
 
     /// A snapshot for a statement that begins, pushed for the functions that it calls; [`Core::pop_snapshot`] ends it.
@@ -142,6 +124,28 @@ impl Core {
 
     pub(crate) fn pop_snapshot(&self) {
         self.snapshots.borrow_mut().pop();
+    }
+
+    /// The snapshot that a query reads at which runs in steps, to be given back: one of its own, or the caller's in a function
+    /// that is not volatile, which may not change anything.
+    pub(crate) fn snapshot_for(&self, plan: &Plan, transaction: &Arc<dyn Transaction>) -> Result<Snapshot> {
+        let callers = self.reads_as_caller.get().then(|| self.snapshots.borrow().last().copied());
+        match callers.flatten() {
+            Some(snapshot) => {
+                self.forbid_changes(plan)?;
+                transaction.hold_snapshot(&snapshot);
+                Ok(snapshot)
+            }
+            None => transaction.snapshot().sql(),
+        }
+    }
+
+    /// 0A000 for a plan that changes something, in a function that only reads.
+    pub(crate) fn forbid_changes(&self, plan: &Plan) -> Result<()> {
+        if !plan.modifies {
+            return Ok(());
+        }
+        Err(err!(FEATURE_NOT_SUPPORTED, "{} is not allowed in a non-volatile function", command_name(plan)))
     }
 
     /// A statement of the client has ended inside a block: history is kept for open cursors only, and for the snapshot of a
@@ -223,6 +227,28 @@ impl Core {
             client.flush()?;
         }
         Ok(())
+    }
+}
+
+/// What an error calls a plan's command.
+fn command_name(plan: &Plan) -> &'static str {
+    match plan.command {
+        CommandType::Insert => "INSERT",
+        CommandType::Update => "UPDATE",
+        CommandType::Delete => "DELETE",
+        CommandType::Select => {
+            let strongest = plan.relations.iter().filter_map(|used| match used.usage {
+                Usage::Lock(strength) => Some(strength),
+                _ => None,
+            });
+            match strongest.max() {
+                Some(LockStrength::Update) => "SELECT FOR UPDATE",
+                Some(LockStrength::NoKeyUpdate) => "SELECT FOR NO KEY UPDATE",
+                Some(LockStrength::Share) => "SELECT FOR SHARE",
+                Some(LockStrength::KeyShare) => "SELECT FOR KEY SHARE",
+                None => "SELECT",
+            }
+        }
     }
 }
 

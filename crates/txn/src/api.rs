@@ -214,6 +214,8 @@ pub trait Transaction: Send + Sync {
     /// Whether `index` has the entries of all rows that a snapshot of this time sees in `table` (the storage ids of an index and its
     /// table in the newest catalog). An index that was built later has not: rows that were gone by then are not in it.
     fn index_serves(&self, time: Timestamp, table: StorageId, index: StorageId) -> bool;
+    /// A snapshot that is in use is used once more; each use is given back by [`Transaction::release_snapshot`].
+    fn hold_snapshot(&self, snapshot: &Snapshot);
     /// One snapshot, as given by one call of [`Transaction::snapshot`] or [`Transaction::newest_snapshot`], is no longer in use.
     fn release_snapshot(&self, _snapshot: &Snapshot) {}
     /// The current command: what is written now is its work. Goes up only.

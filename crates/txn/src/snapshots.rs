@@ -57,6 +57,13 @@ impl SnapshotPins {
         time
     }
 
+    /// A snapshot of this time is in use once more. (One that an open pin covers needs nothing.)
+    pub(crate) fn hold(&mut self, time: Timestamp) {
+        if let Some(held) = self.held.iter_mut().rfind(|held| held.pin.time() == time) {
+            held.snapshots += 1;
+        }
+    }
+
     /// One snapshot of this time is no longer in use.
     pub(crate) fn release_one(&mut self, pins: &Pins, time: Timestamp) {
         let Some(index) = self.held.iter().rposition(|held| held.pin.time() == time) else { return };
@@ -117,7 +124,7 @@ mod tests {
             assert_eq!(snapshots.take(&pins, 1, PinKind::Statement, || Timestamp(time)).0, time);
         };
         take(10, &mut snapshots);
-        take(10, &mut snapshots);
+        snapshots.hold(Timestamp(10));
         take(20, &mut snapshots);
         assert_eq!(pinned(&pins), [(10, false), (20, false)]);
         snapshots.release_except(&pins, &[Timestamp(10)]);

@@ -492,6 +492,10 @@ impl Transaction for Txn {
         self.pins.lock().release_except(pins, &used);
     }
 
+    fn hold_snapshot(&self, snapshot: &Snapshot) {
+        self.pins.lock().hold(snapshot.read_time);
+    }
+
     fn release_snapshot(&self, snapshot: &Snapshot) {
         // The one of a repeatable read transaction is in use to its end.
         if snapshot.read_time != self.fixed() {

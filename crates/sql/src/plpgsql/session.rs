@@ -296,11 +296,10 @@ impl Spi for Core {
             Kind::Plan(_) => {
                 let plan = fragment.compiled.plan_for(self, &params)?;
                 let transaction = self.transaction()?;
-                if transaction.has_writes() {
+                if transaction.has_writes() && !self.reads_as_caller.get() {
                     transaction.advance_command();
                 }
-                let snapshot = self.push_snapshot(&transaction)?;
-                self.pop_snapshot();
+                let snapshot = self.snapshot_for(&plan, &transaction)?;
                 let execution = Execution::start(plan, params, snapshot, Watch::Off);
                 Ok(Box::new(Running {
                     core,
