@@ -91,3 +91,17 @@ end $$;
 -- What a client is warned of or kept from is not so in a function.
 do $$ begin set local work_mem = '1MB'; set constraints all immediate; lock table log; set transaction read only; end $$;
 do $$ begin vacuum log; end $$;
+-- Whose an error is that comes while rows are fetched.
+create table divisors (a int primary key);
+insert into divisors values (1), (0);
+do $$ begin insert into divisors values (2); insert into divisors values (1); end $$;
+do $$ declare x int; begin select 1 / a into x from divisors where a = 0; end $$;
+do $$ begin perform 1 / a from divisors; end $$;
+do $$ declare x int; begin execute 'select 1 / a from divisors where a = 0' into x; end $$;
+do $$ declare x int; begin for x in select 1 / a from divisors loop null; end loop; end $$;
+do $$ declare x int; begin for x in execute 'select 1 / a from divisors' loop null; end loop; end $$;
+do $$ declare c cursor for select 1 / a from divisors; x int; begin open c; fetch c into x; fetch c into x; end $$;
+create function divided() returns setof int language plpgsql as $$ begin return query select 1 / a from divisors; end $$;
+select * from divided();
+create function divided_dynamically() returns setof int language plpgsql as $$ begin return query execute 'select 1 / a from divisors'; end $$;
+select * from divided_dynamically();

@@ -6,6 +6,7 @@
 //!
 //! Errors get a line of CONTEXT for every function that they pass, as in PostgreSQL.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -309,7 +310,7 @@ impl Frame<'_> {
             }
             StatementKind::ForQuery { label, target, query, body } => {
                 let source = self.start_rows(query)?;
-                return self.for_rows(label.as_deref(), target, source, body);
+                return self.for_rows(label.as_deref(), target, source.rows, body);
             }
             StatementKind::ForCursor { label, target, cursor, args, body } => {
                 return self.for_cursor(label.as_deref(), *target, *cursor, args.as_ref(), body);
@@ -641,7 +642,7 @@ impl Frame<'_> {
             _ => bail!(DATATYPE_MISMATCH, "cannot use RETURN QUERY in a non-SETOF function"),
         };
         let mut source = self.start_rows(rows)?;
-        let columns = source.columns().to_vec();
+        let columns = source.rows.columns().to_vec();
         if columns.is_empty() {
             bail!(SYNTAX_ERROR, "cannot use RETURN QUERY with a statement that returns no rows");
         }
@@ -760,16 +761,19 @@ impl Frame<'_> {
         Ok((values, types))
     }
 
-    fn start(&mut self, fragment: &Fragment, kind: FragmentKind) -> Result<Box<dyn RowSource>> {
+    fn start<'f>(&mut self, fragment: &'f Fragment, kind: FragmentKind) -> Result<Started<'f>> {
         let (prepared, values) = self.prepare(fragment, kind)?;
-        self.spi
+        let rows = self
+            .spi
             .start(&prepared.prepared, values.into())
-            .map_err(|error| sql_statement_context(error, &fragment.text))
+            .map_err(|error| sql_statement_context(error, &fragment.text))?;
+        Ok(Started { rows, text: Cow::Borrowed(&fragment.text) })
     }
 
-    fn start_dynamic(&mut self, text: &Fragment, using: &[Fragment]) -> Result<Box<dyn RowSource>> {
+    fn start_dynamic(&mut self, text: &Fragment, using: &[Fragment]) -> Result<Started<'static>> {
         let (prepared, params, text) = self.prepare_dynamic(text, using, FragmentKind::Statement)?;
-        self.spi.start(&prepared, params).map_err(|error| sql_statement_context(error, &text))
+        let rows = self.spi.start(&prepared, params).map_err(|error| sql_statement_context(error, &text))?;
+        Ok(Started { rows, text: Cow::Owned(text.to_string()) })
     }
 
     fn prepare_dynamic(
@@ -799,7 +803,7 @@ impl Frame<'_> {
         }
     }
 
-    fn start_rows(&mut self, rows: &Rows) -> Result<Box<dyn RowSource>> {
+    fn start_rows<'f>(&mut self, rows: &'f Rows) -> Result<Started<'f>> {
         match rows {
             Rows::Static(fragment) => self.start(fragment, FragmentKind::Statement),
             Rows::Dynamic { text, using } => self.start_dynamic(text, using),
@@ -810,18 +814,18 @@ impl Frame<'_> {
     /// is dynamic, and lets INSERT, UPDATE and DELETE return no second row.
     fn run_into(
         &mut self,
-        mut source: Box<dyn RowSource>,
+        mut source: Started<'_>,
         into: Option<&Into>,
         needs_destination: bool,
         call: bool,
         dynamic: bool,
     ) -> Result<()> {
-        let columns = source.columns().to_vec();
+        let columns = source.rows.columns().to_vec();
         if needs_destination && !columns.is_empty() {
             return Err(err!(SYNTAX_ERROR, "query has no destination for result data")
                 .hint("If you want to discard the results of a SELECT, use PERFORM instead."));
         }
-        let single = into.is_some_and(|into| into.strict || source.changes_rows() && !dynamic);
+        let single = into.is_some_and(|into| into.strict || source.rows.changes_rows() && !dynamic);
         let needed = match into {
             Some(_) if single => 2,
             Some(_) if !dynamic => 1,
@@ -839,7 +843,7 @@ impl Frame<'_> {
             return Err(err!(TOO_MANY_ROWS, "query returned more than one row")
                 .hint("Make sure the query returns a single row, or use LIMIT 1."));
         }
-        self.row_count = source.processed().max(count);
+        self.row_count = source.rows.processed().max(count);
         if !call {
             self.set_found(self.row_count > 0);
         }
@@ -1229,7 +1233,7 @@ impl Frame<'_> {
         let Some(args) = args else {
             return if slots.is_empty() { Ok(()) } else { Err(mismatch(self)) };
         };
-        let mut source = self.start(args, FragmentKind::Expression)?;
+        let mut source = self.start(args, FragmentKind::Expression)?.rows;
         let columns = source.columns().to_vec();
         if columns.len() != slots.len() {
             return Err(mismatch(self));
@@ -1522,6 +1526,19 @@ fn internal_query(mut error: Error, text: &str) -> Error {
         report.internal_query = Some(text.to_owned());
     }
     error
+}
+
+/// A statement under way.
+struct Started<'f> {
+    rows: Box<dyn RowSource>,
+    text: Cow<'f, str>,
+}
+
+impl Started<'_> {
+    /// The next row of a statement that nothing runs between the rows of: its errors are the statement's.
+    fn next(&mut self, spi: &dyn Spi) -> Result<Option<Row>> {
+        self.rows.next(spi).map_err(|error| sql_statement_context(error, &self.text))
+    }
 }
 
 fn sql_statement_context(error: Error, text: &str) -> Error {
