@@ -233,7 +233,7 @@ struct Counted {
     complete: bool,
 }
 
-/// Counts versions below `high`.
+/// Counts versions below `high`. A marker ([`crate::spills`]) counts as a version with a row: most of them become one.
 fn count(iterator: &mut DBRawIterator<'_>, high: &[u8], max: Limit, census: &mut Census) -> Result<Counted> {
     let mut row = Vec::new();
     let mut counted = Counted::default();
@@ -243,8 +243,8 @@ fn count(iterator: &mut DBRawIterator<'_>, high: &[u8], max: Limit, census: &mut
             counted.complete = true;
             break;
         };
-        let (key, _) = key::split_stored(stored)?;
-        let is_value = value::split_stored(payload)?.is_some();
+        let (key, time) = key::split_stored(stored)?;
+        let is_value = time.is_provisional() || value::split_stored(payload)?.is_some();
         if row != key {
             row.clear();
             row.extend_from_slice(key);

@@ -196,6 +196,26 @@ fn scans_find_the_newest_of_many_spills() {
 }
 
 #[test]
+fn rows_are_counted_before_they_are_moved() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(directory.path());
+    fill(&database, 100);
+    database.pause_moving(true);
+    let txn = spilling(&database);
+    for number in 50..200 {
+        update(&txn, number, RowLockMode::NoKeyUpdate, "new");
+    }
+    txn.commit(Durability::Async, None).unwrap();
+    assert_eq!(markers(&database, 200), 150);
+    let census = database.census(9).unwrap();
+    assert_eq!((census.live, census.versions, census.tombstones), (200, 250, 0));
+    database.pause_moving(false);
+    settle(&database);
+    let census = database.census(9).unwrap();
+    assert_eq!((census.live, census.versions, census.tombstones), (200, 250, 0));
+}
+
+#[test]
 fn a_rollback_returns_at_once_and_leaves_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let database = open(directory.path());
