@@ -40,7 +40,8 @@ enum State {
     Start,
     /// Forward: on the current row's version. Backward: before the current row's versions.
     OnRow,
-    /// Forward: the current row's version is in `value`; the iterator is somewhere in the row, or right behind it.
+    /// The current row's version is in `value`. Forward: the iterator is somewhere in the row, or right behind it. Backward:
+    /// it is on one that is too new.
     OnResolved,
     /// Nothing more in this range.
     End,
@@ -288,7 +289,11 @@ impl Cursor {
                     None => walk.seek_last_before(&self.high, &mut self.key)?,
                 }
             }
-            State::OnRow | State::OnResolved => {}
+            State::OnRow => {}
+            State::OnResolved => {
+                self.markers.clear();
+                walk.skip_newer(&self.key, &mut self.markers)?;
+            }
         }
         while let Some((found, _)) = walk.current()? {
             if found < &self.low[..] {
@@ -298,6 +303,17 @@ impl Cursor {
             self.key.extend_from_slice(found);
             let markers = &mut self.markers;
             let mut row = walk.newest_from_oldest(&self.key, self.at, &mut self.value, markers)?;
+            if let Some((time, true)) = row.visible
+                && row.newer_ahead
+                && !self.resolves
+            {
+                // Who wants one row is spared the steps to the next.
+                walk.stats.newest_seen = walk.stats.newest_seen.max(time);
+                return Ok(self.give_row(time, State::OnResolved, self.value.len()));
+            }
+            if row.newer_ahead {
+                row.overleapt = walk.skip_newer(&self.key, markers)?;
+            }
             if self.resolves && row.overleapt {
                 markers.clear();
                 walk.seek_version(&self.key, Timestamp::MAX);
@@ -413,6 +429,8 @@ struct RowSeen {
     visible: Option<(Timestamp, bool)>,
     /// There are versions later than the read time.
     newer: bool,
+    /// The iterator is on the first of those, not before the key.
+    newer_ahead: bool,
     /// Not all of those were seen: there may be markers among them.
     overleapt: bool,
 }
@@ -626,7 +644,7 @@ impl Walk<'_> {
     }
 
     /// From the oldest version of `key`: the newest at or before `at`, its payload in `payload`. Leaves the iterator
-    /// before the key. `markers` becomes the spills that have markers, unless the row is overleapt.
+    /// before the key, or on its first version that is too new. `markers` becomes the spills that have markers, unless the row is overleapt.
     fn newest_from_oldest(
         &mut self,
         key: &[u8],
@@ -639,12 +657,10 @@ impl Walk<'_> {
         for _ in 0..=STEPS_BEFORE_SEEK {
             let time = match self.current()? {
                 Some((found, time)) if found == key => time,
-                _ => return Ok(RowSeen { visible, newer: false, overleapt: false }),
+                _ => return Ok(RowSeen { visible, newer: false, newer_ahead: false, overleapt: false }),
             };
             if time > at {
-                // Only newer ones lie ahead.
-                let overleapt = self.skip_newer(key, markers)?;
-                return Ok(RowSeen { visible, newer: true, overleapt });
+                return Ok(RowSeen { visible, newer: true, newer_ahead: true, overleapt: false });
             }
             if visible.is_some() {
                 self.stats.counters.versions_skipped += 1;
@@ -654,7 +670,7 @@ impl Walk<'_> {
         }
         match self.current()? {
             Some((found, _)) if found == key => {}
-            _ => return Ok(RowSeen { visible, newer: false, overleapt: false }),
+            _ => return Ok(RowSeen { visible, newer: false, newer_ahead: false, overleapt: false }),
         }
         self.stats.counters.versions_skipped += 1;
         self.seek_version(key, at);
@@ -669,7 +685,7 @@ impl Walk<'_> {
             self.stats.counters.versions_skipped += 1;
             self.seek_before(key);
         }
-        Ok(RowSeen { visible, newer, overleapt: newer })
+        Ok(RowSeen { visible, newer, newer_ahead: false, overleapt: newer })
     }
 
     /// From a version of `key` that is too new, going backward: before the key. Adds the spills of markers that it steps over;

@@ -143,6 +143,7 @@ impl Engine {
         };
         engine.ceiling = AtomicU64::new(ceiling.0);
         engine.recovered = ceiling;
+        engine.dead_ranges.settle(ceiling);
         engine.read_history()?;
         clock.advance_past(ceiling);
         Ok(engine)
@@ -316,11 +317,11 @@ impl Engine {
         self.pool.give_back(Mode::Range, iterator);
     }
 
-    /// To be called every second or so: lets go of memory and files that idle iterators hold, keeps the index of
+    /// To be called every second or so, with the present: lets go of memory and files that idle iterators hold, keeps the index of
     /// dead ranges small, and gives a new log room.
-    pub fn sweep(&self) {
+    pub fn sweep(&self, now: Timestamp) {
         self.pool.sweep();
-        self.dead_ranges.sweep();
+        self.dead_ranges.sweep(now);
         self.log_files.lock().make_room(&self.path);
     }
 

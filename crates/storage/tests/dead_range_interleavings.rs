@@ -31,6 +31,8 @@ struct Store {
     visible: AtomicU64,
 }
 
+const SECOND: u64 = 1_000_000 << 12;
+
 impl Store {
     /// Rows 0 to 9 are dead at time 2, the others were never there.
     fn new() -> Arc<Self> {
@@ -152,6 +154,8 @@ fn learners_and_writers_of_a_known_space() {
     check(|store| {
         store.scan(false);
         store.scan(false);
+        // Some of what is dead has settled, some will die anew.
+        store.ranges.sweep(Timestamp(store.visible.load(Ordering::SeqCst) + SECOND));
         vec![
             run(store, |store| {
                 store.commit(3, true);

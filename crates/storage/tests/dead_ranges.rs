@@ -265,6 +265,133 @@ fn known_again_after_a_restart() {
     assert!(stats.counters.nexts < 1300, "{stats:?}");
 }
 
+/// After a restart the borders are those of the background's scan, with a few dead rows left over: the first scans make
+/// them exact, and then finding the first row costs what it does where nothing was ever deleted.
+#[test]
+fn what_is_left_at_a_border_is_learned_once_it_is_old() {
+    for direction in BOTH {
+        let micros = |micros: i64| Timestamp::from_micros(1_700_000_000_000_000 + micros).0;
+        let mut store = Store { now: micros(0), ..store() };
+        store.write(0..2000, Some(b"x"));
+        let (live, rest, dead) = match direction {
+            Direction::Forward => (1000, 995..1000, 0..995),
+            Direction::Backward => (999, 1000..1005, 1005..2000),
+        };
+        let twin = store_with(EngineOptions::default());
+        let mut twin = Store { now: micros(0), ..twin };
+        twin.write(if direction == Direction::Forward { 1000..2000 } else { 0..1000 }, Some(b"x"));
+        let (_, twin) = twin.first(direction, twin.now);
+        store.write(dead, None);
+        // What the background walks after a restart is any interval.
+        let (low, high) = match direction {
+            Direction::Forward => (row(0), row(995)),
+            Direction::Backward => (row(1005), row(2000)),
+        };
+        let mut cursor =
+            Cursor::open(store.engine.clone(), &low, &high, Direction::Forward, Timestamp(store.now))
+                .unwrap();
+        assert!(!cursor.advance().unwrap());
+        store.write(rest, None);
+        // A queue's latest jobs: whoever comes next will make more of them. Backward, rows will be added at the end.
+        store.first(direction, store.now);
+        for _ in 0..3 {
+            let (found, stats) = store.first(direction, store.now);
+            assert_eq!(found, Some(live));
+            let walked = if direction == Direction::Forward { 5 } else { 6 };
+            assert_eq!(stats.counters.tombstones_skipped, walked, "{direction:?}");
+        }
+        store.engine.sweep(Timestamp(micros(2_000_000)));
+        store.first(direction, store.now);
+        let (found, stats) = store.first(direction, store.now);
+        assert_eq!(found, Some(live));
+        let (work, twin) = (stats.counters, twin.counters);
+        assert_eq!((work.tombstones_skipped, work.seeks), (0, twin.seeks), "{direction:?} {work:?} {twin:?}");
+        assert!(work.nexts <= twin.nexts, "{direction:?} {work:?} {twin:?}");
+    }
+}
+
+/// A border that no row ever was at: the first scan that meets a row behind it moves it there.
+#[test]
+fn a_border_at_a_bound_becomes_exact() {
+    let mut store = store();
+    store.write((0..1000).map(|number| number * 2), Some(b"x"));
+    store.write((500..1000).map(|number| number * 2), None);
+    // Behind row 998, as `where id > 998` asks, and before the first dead one.
+    let (low, high) = (key::behind(&row(998)), key::behind(&row(1998)));
+    let walk = |direction| {
+        let mut cursor =
+            Cursor::open(store.engine.clone(), &low, &high, direction, Timestamp(store.now)).unwrap();
+        assert!(!cursor.advance().unwrap());
+    };
+    walk(Direction::Forward);
+    // From the last dead row, a jump.
+    let (found, inexact) = store.first(Direction::Backward, store.now);
+    assert_eq!((found, inexact.counters.seeks), (Some(998), 3), "{inexact:?}");
+    let (found, exact) = store.first(Direction::Backward, store.now);
+    assert_eq!((found, exact.counters.seeks), (Some(998), 2), "{exact:?}");
+    // Rows that come in between the old border and the new one are seen.
+    store.write([999], Some(b"x"));
+    assert_eq!(store.first(Direction::Backward, store.now).0, Some(999));
+}
+
+/// A snapshot from before a deletion, that wants one row: newer versions cost no more than it takes to see them.
+#[test]
+fn one_row_that_is_deleted_later() {
+    let mut store = store();
+    store.write(0..10, Some(b"x"));
+    let before = store.now;
+    store.write(0..10, None);
+    for (direction, row, nexts) in [(Direction::Forward, 0, 1), (Direction::Backward, 9, 1)] {
+        let (found, stats) = store.first(direction, before);
+        assert_eq!(
+            (found, stats.counters.seeks, stats.counters.nexts),
+            (Some(row), 1, nexts),
+            "{direction:?}"
+        );
+        assert_eq!(store.all(direction, before).0.len(), 10);
+    }
+}
+
+/// What lies behind the last dead row is known to be empty; rows that are added there take it away bit by bit.
+#[test]
+fn rows_added_behind_a_graveyard_leave_few_segments() {
+    let mut store = store();
+    store.now = Timestamp::from_micros(1_700_000_000_000_000).0;
+    store.write(0..10_000, Some(b"x"));
+    store.write(10..10_000, None);
+    store.engine.sweep(Timestamp(store.now + Timestamp::from_micros(2_000_000).0));
+    for _ in 0..2 {
+        assert_eq!(store.first(Direction::Backward, store.now).0, Some(9));
+    }
+    let (_, known) = store.first(Direction::Backward, store.now);
+    assert_eq!((known.counters.seeks, known.counters.nexts), (1, 1), "from the end to the first live row");
+    for row in 10_000..11_000 {
+        store.write([row], Some(b"x"));
+        assert_eq!(store.first(Direction::Backward, store.now).0, Some(row));
+    }
+    let segments = store.engine.dead_ranges().count(7);
+    assert!(segments <= 20, "{segments}");
+}
+
+/// What was deleted before a restart has settled: one scan learns all of it, up to where scans begin.
+#[test]
+fn learned_in_one_scan_after_a_restart() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = || open_at(directory.path());
+    let mut store = Store { engine: open(), now: 1000, _directory: tempfile::tempdir().unwrap() };
+    store.write(0..1000, Some(b"x"));
+    store.write(10..1000, None);
+    store.engine.close(Timestamp(store.now)).unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    store.engine = open_at(elsewhere.path());
+    store.engine = open();
+    assert_eq!(store.first(Direction::Backward, store.now).0, Some(9));
+    // The first scan of all makes the key space known, the next one learns.
+    assert_eq!(store.first(Direction::Backward, store.now).0, Some(9));
+    let (found, stats) = store.first(Direction::Backward, store.now);
+    assert_eq!((found, stats.counters.seeks, stats.counters.nexts), (Some(9), 1, 1), "{stats:?}");
+}
+
 /// As the compaction filter leaves them where older files lie below.
 fn leave_marks(directory: &std::path::Path, rows: &[u32], times: &[u64]) {
     let rocks = rocksdb::Options::default();

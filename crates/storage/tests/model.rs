@@ -158,8 +158,9 @@ struct Held {
     wanted: std::collections::VecDeque<(Key, Vec<u8>)>,
 }
 
-/// `first_time` small and large: inverted times begin with ff or with something in the middle.
-fn run(steps: &[Step], filters: bool, dead_range_bytes: usize, first_time: u64) {
+/// `first_time` small and large: inverted times begin with ff or with something in the middle. `tick` between commits: what
+/// was deleted long ago is remembered in smaller pieces.
+fn run(steps: &[Step], filters: bool, dead_range_bytes: usize, first_time: u64, tick: u64) {
     let directory = tempfile::tempdir().unwrap();
     let resources = Resources::new(8 << 20, 1 << 20);
     let options = EngineOptions {
@@ -178,7 +179,7 @@ fn run(steps: &[Step], filters: bool, dead_range_bytes: usize, first_time: u64) 
     for step in steps {
         match step {
             Step::Write(writes) => {
-                now += 1;
+                now += tick;
                 let mut batch = engine.batch();
                 for (key, value) in writes {
                     batch.version(key, Timestamp(now), value.as_deref());
@@ -188,7 +189,7 @@ fn run(steps: &[Step], filters: bool, dead_range_bytes: usize, first_time: u64) 
             }
             Step::Churn(key, times) => {
                 for turn in 0..*times {
-                    now += 1;
+                    now += tick;
                     let value = (turn % 3 != 0).then(|| vec![turn]);
                     let mut batch = engine.batch();
                     batch.version(key, Timestamp(now), value.as_deref());
@@ -197,7 +198,7 @@ fn run(steps: &[Step], filters: bool, dead_range_bytes: usize, first_time: u64) 
                 }
             }
             Step::Get { key, age } => {
-                let at = now.saturating_sub(*age);
+                let at = now.saturating_sub(*age * tick);
                 let mut stats = ReadStats::default();
                 let found = engine.get(key, Timestamp(at), &mut stats).unwrap();
                 let found = found.map(|version| (version.time.0, version.value.map(|v| v.to_vec())));
@@ -206,7 +207,7 @@ fn run(steps: &[Step], filters: bool, dead_range_bytes: usize, first_time: u64) 
                 assert_eq!(stats.newest_seen.0, wanted.map_or(0, |(time, _)| time));
             }
             Step::Scan { low, high, age, backward } => {
-                let at = now.saturating_sub(*age);
+                let at = now.saturating_sub(*age * tick);
                 let mut cursor =
                     Cursor::open(engine.clone(), low, high, direction(*backward), Timestamp(at)).unwrap();
                 assert_eq!(
@@ -216,7 +217,7 @@ fn run(steps: &[Step], filters: bool, dead_range_bytes: usize, first_time: u64) 
                 );
             }
             Step::Reset { ranges, age, backward } => {
-                let at = now.saturating_sub(*age);
+                let at = now.saturating_sub(*age * tick);
                 let mut cursor =
                     Cursor::open(engine.clone(), &[], &[], direction(*backward), Timestamp(at)).unwrap();
                 for (low, high) in ranges {
@@ -227,13 +228,13 @@ fn run(steps: &[Step], filters: bool, dead_range_bytes: usize, first_time: u64) 
             Step::DeleteRange { low, high, one_by_one } => {
                 let rows = model.scan(low, high, now);
                 let mut batch = engine.batch();
-                now += 1;
+                now += tick;
                 for (key, _) in rows {
                     if *one_by_one {
                         engine
                             .write_at(std::mem::replace(&mut batch, engine.batch()), Timestamp(now))
                             .unwrap();
-                        now += 1;
+                        now += tick;
                     }
                     batch.delete(&key, Timestamp(now));
                     model.versions.entry(key).or_default().insert(now, None);
@@ -241,7 +242,7 @@ fn run(steps: &[Step], filters: bool, dead_range_bytes: usize, first_time: u64) 
                 engine.write_at(batch, Timestamp(now)).unwrap();
             }
             Step::Hold { low, high, age, backward } => {
-                let at = now.saturating_sub(*age);
+                let at = now.saturating_sub(*age * tick);
                 let cursor =
                     Cursor::open(engine.clone(), low, high, direction(*backward), Timestamp(at)).unwrap();
                 let wanted = expected(&model, low, high, at, *backward).into();
@@ -262,7 +263,7 @@ fn run(steps: &[Step], filters: bool, dead_range_bytes: usize, first_time: u64) 
             }
             Step::Flush => engine.flush().unwrap(),
             Step::Compact => engine.compact(),
-            Step::Sweep => engine.sweep(),
+            Step::Sweep => engine.sweep(Timestamp(now)),
             Step::Restart => {
                 held.clear();
                 drop(engine);
@@ -281,7 +282,10 @@ proptest! {
         filters in any::<bool>(),
         dead_range_bytes in prop_oneof![3 => Just(32 << 20), 1 => Just(0), 1 => Just(2000)],
         recent in any::<bool>(),
+        slow in any::<bool>(),
     ) {
-        run(&steps, filters, dead_range_bytes, if recent { 7_300_000_000_000_000_000 } else { 0 });
+        let first_time = if recent { 7_300_000_000_000_000_000 } else { 0 };
+        let tick = if slow { Timestamp::from_micros(2_000_000).0 } else { 1 };
+        run(&steps, filters, dead_range_bytes, first_time, tick);
     }
 }

@@ -219,9 +219,10 @@ impl GroupSync {
             if now >= next_sweep {
                 next_sweep = now + SWEEP_INTERVAL;
                 drop(state);
-                self.engine.sweep();
+                let present = self.clock.now();
+                self.engine.sweep(present);
                 // A round of the collector may take longer than a clock may be ahead without having jumped.
-                self.engine.look_at_clock(self.clock.now());
+                self.engine.look_at_clock(present);
                 state = self.state.lock();
             }
             let async_due = state.async_since.map(|since| since + ASYNC_DELAY);

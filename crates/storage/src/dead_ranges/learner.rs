@@ -20,7 +20,9 @@ use std::sync::Arc;
 use super::{DeadRanges, Edge, EdgeKind, Finding, Found, Jump, Mark, Published, Space};
 use crate::{Direction, StorageId, Timestamp, hidden, key};
 
-/// Runs of fewer keys are not worth remembering.
+/// Runs of fewer keys are not worth remembering, unless they touch what is known and have settled: nobody has made more
+/// of them for a while, and each scan that jumps would walk them. In a busy queue the dead keys behind a segment
+/// are milliseconds old.
 const MIN_RUN: u32 = 8;
 /// A long run is published in pieces of so many keys.
 const PIECE: u32 = 256;
@@ -59,6 +61,8 @@ pub(crate) struct Learner {
     near: Edge,
     /// `near` is the end of something known, so that even a gap behind it joins two segments.
     joins: bool,
+    /// `near` is the end of a segment.
+    known: bool,
     /// The dead key met last.
     last: Vec<u8>,
     keys: u32,
@@ -98,6 +102,7 @@ impl Learner {
             running: false,
             near: Edge::default(),
             joins: false,
+            known: false,
             last: Vec::new(),
             keys: 0,
             since: Timestamp::MIN,
@@ -233,18 +238,33 @@ impl Learner {
             self.begin_piece(steps);
             self.running = true;
         }
-        if self.running && (self.keys >= MIN_RUN || hidden >= MIN_HIDDEN) {
+        // No scan can seek to an arbitrary bound as well as to a border of a key.
+        let inexact =
+            self.known && self.keys == 0 && self.near.kind == EdgeKind::Bound && kind != EdgeKind::Bound;
+        let many_marks = hidden >= MIN_HIDDEN;
+        if self.running && (self.keys >= MIN_RUN || many_marks || inexact || self.is_settled_rest()) {
             // The marks may lie behind the last dead key.
             let far = match kind {
-                _ if hidden < MIN_HIDDEN => self.far_edge(),
+                _ if !many_marks && !inexact => self.far_edge(),
                 EdgeKind::Behind => Edge::behind(bytes),
                 kind => Edge { bytes: bytes.to_vec(), kind },
             };
             self.publish(far, steps + hidden);
         }
         self.running = false;
+        self.known = false;
         self.gap = false;
         self.at_start = false;
+    }
+
+    /// A few dead keys next to a segment, to which nobody has added them for long.
+    fn is_settled_rest(&self) -> bool {
+        self.known && self.keys > 0 && self.is_settled(self.since, self.closed)
+    }
+
+    /// What is closed is remembered for the read time alone, so that it has to be an old snapshot's.
+    fn is_settled(&self, since: Timestamp, closed: bool) -> bool {
+        self.ranges.is_settled(if closed { self.at } else { since })
     }
 
     /// The cursor has met a key without a visible version: its newest tombstone at or before the read time
@@ -255,8 +275,10 @@ impl Learner {
         }
         if !self.running {
             self.running = true;
-            // Forward, a range's beginning is where many scans begin; backward, rows are added at its end.
-            self.joins = self.at_start && self.direction == Direction::Forward;
+            // A range's beginning is where many scans begin; but where a backward scan begins, rows are added.
+            self.joins =
+                self.at_start && (self.direction == Direction::Forward || self.is_settled(since, newer));
+            self.known = false;
             if !self.joins {
                 self.set_near(
                     key,
@@ -308,6 +330,7 @@ impl Learner {
         if self.running {
             self.near = self.far_edge();
             self.joins = false;
+            self.known = false;
             self.begin_piece(steps);
         }
     }
@@ -342,6 +365,7 @@ impl Learner {
         self.running = true;
         self.near = jump.to.clone();
         self.joins = true;
+        self.known = true;
         self.countdown = 0;
         self.border = None;
         self.border_known = false;
@@ -367,7 +391,8 @@ impl Learner {
         let (since, closed) = (self.since, self.closed);
         self.begin_piece(steps);
         self.joins = true;
-        if self.spoiled || low.bytes >= high.bytes {
+        self.known = true;
+        if self.spoiled || low.bytes > high.bytes || low == high {
             return;
         }
         let space = match &self.space {
@@ -379,6 +404,7 @@ impl Learner {
         self.spoiled = self.ranges.publish(space, self.mark, self.at, finding) == Published::Spoiled;
         if self.spoiled {
             self.joins = false;
+            self.known = false;
         }
     }
 }

@@ -46,7 +46,7 @@ pub(crate) use segments::{Edge, EdgeKind, Jump, Segments};
 use smallvec::SmallVec;
 
 use crate::sync::{AtomicU64, Mutex, Ordering, RwLock};
-use crate::{StorageId, Timestamp, key};
+use crate::{StorageId, Timestamp, key, timestamp};
 
 /// Registered keys that a space remembers for learners whose iterator is older. A learner that is older still
 /// renews its iterator.
@@ -232,6 +232,8 @@ pub struct DeadRanges {
     bytes: AtomicU64,
     max_bytes: usize,
     pinned_between: PinnedBetween,
+    /// What died up to here has settled.
+    settled: AtomicU64,
 }
 
 impl std::fmt::Debug for DeadRanges {
@@ -251,6 +253,7 @@ impl DeadRanges {
             bytes: AtomicU64::new(0),
             max_bytes,
             pinned_between,
+            settled: AtomicU64::new(0),
         }
     }
 
@@ -437,10 +440,22 @@ impl DeadRanges {
         self.account(before, 0);
     }
 
-    /// To be called every second or so: joins segments that no snapshot keeps apart any more, and lets go of spaces
-    /// about which nothing was known for a minute.
-    pub fn sweep(&self) {
+    /// What died up to `time` has settled: whoever deletes there would have deleted more by now.
+    pub(crate) fn settle(&self, time: Timestamp) {
+        self.settled.fetch_max(time.0, Ordering::Relaxed);
+    }
+
+    /// Whether a deletion, or a read time, has settled.
+    pub(crate) fn is_settled(&self, since: Timestamp) -> bool {
+        since.0 <= self.settled.load(Ordering::Relaxed)
+    }
+
+    /// To be called every second or so, with the present: joins segments that no snapshot keeps apart any more, and lets
+    /// go of spaces about which nothing was known for a minute.
+    pub fn sweep(&self, now: Timestamp) {
         const IDLE_SWEEPS: u64 = 60;
+        const SETTLED_AFTER: u64 = 1_000_000 << timestamp::LOGICAL_BITS;
+        self.settle(Timestamp(now.0.saturating_sub(SETTLED_AFTER)));
         let spaces: Vec<(StorageId, Arc<Space>)> =
             self.spaces.read().iter().map(|(storage, space)| (*storage, space.clone())).collect();
         for (storage, space) in spaces {

@@ -181,10 +181,14 @@ impl Segments {
             return;
         }
         let Segment { low_kind, high, since, worth } = segment;
-        let worth = (worth / 2).max(worth.min(SPLIT_WORTH_KEPT));
+        let half = worth / 2;
+        let worth = half.max(worth.min(SPLIT_WORTH_KEPT));
         let behind = Edge::behind(key);
         if behind.bytes < high.bytes {
             let low = behind.bytes.into_boxed_slice();
+            // Up to a bound there may be no dead key at all: rows that are added there one behind the other would leave
+            // an empty segment each.
+            let worth = if high.kind == EdgeKind::Bound { half } else { worth };
             self.put(low, Segment { low_kind: behind.kind, high, since, worth });
         }
         if low[..] < *key {
@@ -192,7 +196,8 @@ impl Segments {
         }
     }
 
-    /// Adds what a scan learned. Where it overlaps with what is known, the earlier `since` stays.
+    /// Adds what a scan learned. Where it overlaps with what is known, the earlier `since` stays. Of an empty interval
+    /// that is what its border is.
     pub(crate) fn insert(
         &mut self,
         low: Edge,
@@ -201,7 +206,9 @@ impl Segments {
         worth: u32,
         pinned_between: &dyn Fn(Timestamp, Timestamp) -> bool,
     ) {
-        if low.bytes >= high.bytes {
+        debug_assert!(low.bytes <= high.bytes);
+        if low.bytes == high.bytes {
+            self.name_border(if low.kind == EdgeKind::Bound { high } else { low });
             return;
         }
         let first = match self.containing(&low.bytes) {
@@ -255,6 +262,20 @@ impl Segments {
             self.put(low.bytes.into_boxed_slice(), Segment { low_kind, high, since, worth });
         }
         self.join(&first, &last, pinned_between);
+    }
+
+    /// A border that was any bytes is known to be one of a key.
+    fn name_border(&mut self, edge: Edge) {
+        if let Some(behind) = self.by_low.get_mut(&edge.bytes[..]) {
+            behind.low_kind = edge.kind;
+        }
+        let mut before =
+            self.by_low.range_mut::<[u8], _>((Bound::Unbounded, Bound::Excluded(&edge.bytes[..])));
+        if let Some((_, before)) = before.next_back()
+            && before.high.bytes == edge.bytes
+        {
+            before.high.kind = edge.kind;
+        }
     }
 
     /// Makes one of segments that touch, from the one before `first` to the one behind `last`.
