@@ -19,6 +19,7 @@ use cairn_types::{CallInfo, Datum, Error, Oid, Record, RecordField, Result, Row,
 use hashbrown::HashMap;
 use pg_query::protobuf::{self, node::Node as NodeEnum};
 
+use crate::client::ResultColumn;
 use crate::core::Core;
 use crate::plpgsql;
 use crate::statement::{Compiled, Kind};
@@ -692,6 +693,8 @@ pub struct PreparedCall {
     arguments: Option<Arc<Plan>>,
     argument_types: Vec<Oid>,
     outputs: Vec<RecordField>,
+    /// What a client is told about the outputs; `None`: there are none.
+    columns: Option<Arc<[ResultColumn]>>,
 }
 
 impl PreparedCall {
@@ -705,16 +708,29 @@ impl PreparedCall {
             type_oid: ty.oid,
             typmod: ty.typmod,
         };
+        let catalog = core.catalog()?;
+        let column = |(name, ty): &(Text, TypeRef)| ResultColumn {
+            name: name.clone(),
+            ty: *ty,
+            type_length: crate::statement::type_length(&catalog, ty.oid),
+            origin_table: 0,
+            origin_column: 0,
+        };
         Ok(PreparedCall {
             procedure: call.procedure,
             arguments,
             argument_types: call.args.iter().map(|arg| cairn_analyze::expr_type(arg).oid).collect(),
             outputs: call.outputs.iter().map(output).collect(),
+            columns: (!call.outputs.is_empty()).then(|| call.outputs.iter().map(column).collect()),
         })
     }
 
+    pub fn columns(&self) -> Option<&Arc<[ResultColumn]>> {
+        self.columns.as_ref()
+    }
+
     /// Calls the procedure. `atomic`: it may not end the transaction, because something runs around it.
-    pub fn run(&self, core: &Rc<Core>, params: Arc<[Datum]>, atomic: bool) -> Result<Vec<Row>> {
+    pub fn run(&self, core: &Rc<Core>, params: Arc<[Datum]>, atomic: bool) -> Result<Outcome> {
         core.start_implicit();
         core.ensure_transaction()?;
         let args = match &self.arguments {
@@ -744,12 +760,13 @@ impl PreparedCall {
         };
         core.atomic_depth.set(depth);
         let (value, _) = result?;
-        Ok(match (self.outputs.len(), value) {
+        let rows = match (self.outputs.len(), value) {
             (0, _) => Vec::new(),
             (_, Datum::Record(record)) => vec![record.values.clone()],
             (count, Datum::Null) => vec![vec![Datum::Null; count]],
             (_, value) => vec![vec![value]],
-        })
+        };
+        Ok(Outcome { tag: "CALL".into(), columns: self.columns.clone(), rows })
     }
 }
 

@@ -379,10 +379,8 @@ impl Session {
                 let (compiled, params) = (Rc::clone(&cached.compiled), Arc::clone(&cached.params));
                 let done = match &compiled.kind {
                     Kind::Call(call) => {
-                        let rows = call.run(&core, params, core.phase() == Phase::Block);
-                        rows.and_then(|rows| {
-                            finish_utility(&core, Outcome::of_call(rows, &compiled), true, client)
-                        })
+                        let outcome = call.run(&core, params, core.phase() == Phase::Block);
+                        outcome.and_then(|outcome| finish_utility(&core, outcome, true, client))
                     }
                     _ => self.run_compiled(compiled, params, &mut || cached.recompile(&core), true, client),
                 };
@@ -442,7 +440,7 @@ impl Session {
         let in_block = many || core.phase() == Phase::Block;
         let outcome = match &compiled.kind {
             Kind::Plan(_) => None,
-            Kind::Call(call) => Some(Outcome::of_call(call.run(&core, Arc::from([]), in_block)?, &compiled)),
+            Kind::Call(call) => Some(call.run(&core, Arc::from([]), in_block)?),
             Kind::Utility(statement, raw) => {
                 let mut invocation = Invocation::new(&core, raw, in_block);
                 invocation.client = Some(&mut *client);
@@ -764,7 +762,7 @@ fn execute_utility(
         let (params, in_block) = (Arc::clone(&portal.params), core.phase() == Phase::Block);
         let outcome = match &compiled.kind {
             Kind::Plan(_) => return Err(Error::internal("a query is not a utility")),
-            Kind::Call(call) => Outcome::of_call(call.run(core, params, in_block)?, compiled),
+            Kind::Call(call) => call.run(core, params, in_block)?,
             Kind::Utility(statement, raw) => {
                 let mut invocation = Invocation::new(core, raw, in_block);
                 invocation.params = params;

@@ -68,11 +68,11 @@ impl Compiled {
             }
             Statement::Call(call) => {
                 let prepared = PreparedCall::new(core, &call)?;
-                let columns = crate::utility::result_columns(core, &catalog, &Statement::Call(call))?;
+                let columns = prepared.columns().cloned();
                 (Kind::Call(prepared), columns)
             }
             other => {
-                let columns = crate::utility::result_columns(core, &catalog, &other)?;
+                let columns = crate::utility::result_columns(core, &other)?;
                 (Kind::Utility(Box::new(other), Arc::clone(raw)), columns)
             }
         };

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use cairn_analyze::query::{Expr, Query, Statement};
 use cairn_analyze::{AnalyzeContext, ExprKind, Parameters, RawStatement};
+use cairn_catalog::TypeRef;
 use cairn_catalog::acl::{self, ObjectKind};
-use cairn_catalog::{Catalog, TypeRef};
 use cairn_exec::Plan;
 use cairn_txn::{LockScope, LockTag, TableLockMode, WaitPolicy};
 use cairn_types::oid::catalogs;
@@ -19,7 +19,7 @@ use pg_query::protobuf::{self, Node, node::Node as NodeEnum};
 use crate::client::{Client, ResultColumn};
 use crate::core::Core;
 use crate::session::PreparedStatement;
-use crate::statement::{Compiled, Kind};
+use crate::statement::Kind;
 use crate::{copy, cursors, explain, maintenance, routines, variables};
 
 /// What a utility statement gave.
@@ -34,11 +34,6 @@ pub struct Outcome {
 impl Outcome {
     pub fn tag(tag: impl Into<String>) -> Self {
         Outcome { tag: tag.into(), ..Outcome::default() }
-    }
-
-    /// What a procedure has returned.
-    pub fn of_call(rows: Vec<Row>, compiled: &Compiled) -> Self {
-        Outcome { tag: "CALL".into(), columns: compiled.columns.clone(), rows }
     }
 }
 
@@ -85,25 +80,9 @@ impl<'a> Invocation<'a> {
 }
 
 /// Columns that the statement will return, for Describe.
-pub fn result_columns(
-    core: &Core,
-    catalog: &Catalog,
-    statement: &Statement,
-) -> Result<Option<Arc<[ResultColumn]>>> {
+pub fn result_columns(core: &Core, statement: &Statement) -> Result<Option<Arc<[ResultColumn]>>> {
     Ok(match statement {
         Statement::Explain(explain) => Some(explain::columns(&explain.options)),
-        Statement::Call(call) => (!call.outputs.is_empty()).then(|| {
-            call.outputs
-                .iter()
-                .map(|(name, ty)| ResultColumn {
-                    name: name.clone(),
-                    ty: *ty,
-                    type_length: crate::statement::type_length(catalog, ty.oid),
-                    origin_table: 0,
-                    origin_column: 0,
-                })
-                .collect()
-        }),
         Statement::Utility(node) => match &**node {
             NodeEnum::VariableShowStmt(show) => Some(variables::show_columns(&show.name)),
             NodeEnum::FetchStmt(fetch) if !fetch.ismove => {
@@ -285,7 +264,7 @@ fn execute(invocation: &mut Invocation<'_>, statement: &protobuf::ExecuteStmt) -
         }
         Kind::Call(call) => {
             let atomic = invocation.in_block || !invocation.top_level;
-            Ok(Outcome::of_call(call.run(&core, params, atomic)?, &compiled))
+            call.run(&core, params, atomic)
         }
         Kind::Utility(statement, raw) => {
             let client: Option<&mut dyn Client> = match &mut invocation.client {

@@ -313,8 +313,7 @@ impl Spi for Core {
             }
             Kind::Call(call) => {
                 self.ensure_transaction()?;
-                let rows = call.run(&core, params, core.atomic_depth.get() > 0)?;
-                Ok(finished(Outcome::of_call(rows, &fragment.compiled)))
+                Ok(finished(call.run(&core, params, core.atomic_depth.get() > 0)?))
             }
             Kind::Utility(statement, raw) => {
                 let mut invocation = Invocation::new(&core, raw, core.atomic_depth.get() > 0);
