@@ -19,8 +19,8 @@ use std::sync::Arc;
 use cairn_sql::{Client, Core, Format, Frontend, Instance, ResultShape, Startup, User};
 use cairn_types::{Datum, Env, Oid, oid};
 
-pub use cairn_sql::EngineOptions;
-pub use cairn_sql::settings::retention;
+pub use cairn_sql::settings::{retention, shared_buffers};
+pub use cairn_sql::{EngineOptions, Resources};
 pub use cairn_types::{Error, Result};
 
 /// A data directory that is open in this process. Only one process can have it.
@@ -48,12 +48,13 @@ impl Database {
     /// # Errors
     /// 55000 if another process has it open or its format is newer, 58030 if it cannot be read.
     pub fn open(directory: &Path) -> Result<Self> {
-        Self::open_with(directory, EngineOptions::default())
+        Self::open_with(directory, EngineOptions::default(), Resources::for_this_machine())
     }
 
-    /// [`Database::open`] with other settings of the stores: how long history is kept, memory.
-    pub fn open_with(directory: &Path, options: EngineOptions) -> Result<Self> {
-        Ok(Database { instance: Instance::open_with(directory, options)? })
+    /// [`Database::open`] with other settings of the stores (how long history is kept), and with so much memory for all
+    /// of them.
+    pub fn open_with(directory: &Path, options: EngineOptions, resources: Resources) -> Result<Self> {
+        Ok(Database { instance: Instance::open_with(directory, options, resources)? })
     }
 
     /// A session in the database `postgres`, as the role `postgres`.

@@ -59,6 +59,10 @@ struct ServeArguments {
     /// How long deleted and overwritten rows stay readable in the past (cairn.retention): 15min, 1h, 0, -1 for ever
     #[arg(long, value_name = "TIME", default_value = "15min", allow_hyphen_values = true)]
     retention: String,
+    /// Memory for data in use, read and written (shared_buffers): 512MB, 8GB; a quarter of the machine's or container's
+    /// without it, between 64MB and 16GB
+    #[arg(long, value_name = "SIZE")]
+    shared_buffers: Option<String>,
     /// Bytes at which a memtable becomes a file; tests make it small
     #[arg(long, value_name = "BYTES", hide = true)]
     memtable_bytes: Option<usize>,

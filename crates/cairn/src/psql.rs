@@ -20,7 +20,8 @@ pub fn run(arguments: &SqlArguments) -> Result<ExitCode, String> {
     }
     eprintln!("no server on {}: serving {} while psql runs", arguments.listen, arguments.data_dir.display());
     let options = Options::new(SocketAddr::from(([127, 0, 0, 1], 0)));
-    let serving = Serving::start(options, &arguments.data_dir, cairn::EngineOptions::default(), &[])?;
+    let (engine, resources) = (cairn::EngineOptions::default(), cairn::Resources::for_this_machine());
+    let serving = Serving::start(options, &arguments.data_dir, engine, resources, &[])?;
     // Ctrl-C is psql's to handle; it must not end the server under it.
     let ignored = signal_hook::flag::register(signal_hook::consts::SIGINT, Default::default())
         .map_err(|error| format!("could not watch for signals: {error}"))?;

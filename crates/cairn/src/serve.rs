@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cairn::{Database, EngineOptions};
+use cairn::{Database, EngineOptions, Resources};
 use cairn_server::{Options, Server};
 use cairn_sql::{Automatic, InstanceBackend};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -32,9 +32,11 @@ impl Serving {
         options: Options,
         directory: &Path,
         engine: EngineOptions,
+        resources: Resources,
         settings: &[(&'static str, String)],
     ) -> Result<Self, String> {
-        let database = Database::open_with(directory, engine).map_err(|error| describe(directory, &error))?;
+        let database =
+            Database::open_with(directory, engine, resources).map_err(|error| describe(directory, &error))?;
         let instance = database.instance();
         for (name, value) in settings {
             instance.set_fact(name, value.clone());
@@ -90,6 +92,13 @@ pub fn run(arguments: &ServeArguments) -> Result<ExitCode, String> {
         .map_err(|error| format!("could not watch for signals: {error}"))?;
     let retention = cairn::retention(&arguments.retention)
         .map_err(|error| format!("--retention: {}", error.report().message))?;
+    let resources = match &arguments.shared_buffers {
+        Some(size) => Resources::with_cache(
+            cairn::shared_buffers(size)
+                .map_err(|error| format!("--shared-buffers: {}", error.report().message))?,
+        ),
+        None => Resources::for_this_machine(),
+    };
     let mut engine = EngineOptions { retention, ..EngineOptions::default() };
     if let Some(bytes) = arguments.memtable_bytes {
         engine.memtable_bytes = bytes;
@@ -99,7 +108,7 @@ pub fn run(arguments: &ServeArguments) -> Result<ExitCode, String> {
         ("autovacuum", arguments.autovacuum.clone()),
         ("autovacuum_naptime", arguments.autovacuum_naptime.to_string()),
     ];
-    let serving = Serving::start(options, &arguments.data_dir, engine, &settings)?;
+    let serving = Serving::start(options, &arguments.data_dir, engine, resources, &settings)?;
     announce(serving.address(), arguments).map_err(|error| format!("could not write to stdout: {error}"))?;
     if let Some(signal) = signals.forever().next() {
         tracing::info!(signal, "stopping");

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use cairn_testkit::{Server, SmallDisk};
+use cairn_testkit::{Server, SmallDisk, memory_bytes};
 use postgres::{Client, NoTls};
 
 const CAIRN: &str = env!("CARGO_BIN_EXE_cairn");
@@ -263,6 +263,39 @@ fn a_newer_format_is_refused() {
     }
     let said = refused(&data);
     assert!(said.contains("has format 4000000; this version of Cairn reads formats up to"), "{said}");
+}
+
+/// What is read and written stays within what the server was given, about.
+#[test]
+fn memory_as_told() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = Server::cairn_with(Path::new(CAIRN), &directory.path().join("data"), |command| {
+        command.args(["--shared-buffers", "32MB"]);
+    })
+    .expect("Cairn starts");
+    let mut client = connect(&server, "user=postgres dbname=postgres").expect("a connection");
+    let row = client
+        .query_one(
+            "select setting, unit, current_setting(name) from pg_settings where name = 'shared_buffers'",
+            &[],
+        )
+        .expect("the setting");
+    assert_eq!([0, 1, 2].map(|column| row.get::<_, String>(column)), ["4096", "8kB", "32MB"]);
+    let before = memory_bytes(server.pid());
+    // 160 MB, read twice.
+    let load = "create table large (id int primary key, body text);
+        insert into large select g, repeat(md5(g::text), 250) from generate_series(1, 20000) g;
+        checkpoint";
+    client.batch_execute(load).expect("rows");
+    for _ in 0..2 {
+        let read = "select sum(length(body)) from large";
+        assert_eq!(client.query_one(read, &[]).expect("a sum").get::<_, i64>(0), 20_000 * 250 * 32);
+    }
+    let grown = memory_bytes(server.pid()).saturating_sub(before);
+    assert!(grown < 128 << 20, "{} MB more than at the start", grown >> 20);
+    let too_little = run(&["serve", "--data-dir", "/nowhere", "--shared-buffers", "1MB"]);
+    assert!(!too_little.status.success());
+    assert!(text(&too_little.stderr).contains("--shared-buffers: 1MB is less than 16MB"), "{too_little:?}");
 }
 
 #[test]

@@ -106,12 +106,12 @@ impl SessionEntry {
 impl Instance {
     /// Opens or creates a data directory; the database `postgres` and the role `postgres` are there afterwards.
     pub fn open(directory: &Path) -> Result<Arc<Self>> {
-        Self::open_with(directory, EngineOptions::default())
+        Self::open_with(directory, EngineOptions::default(), Resources::for_this_machine())
     }
 
-    /// [`Instance::open`] with other settings of the stores below.
-    pub fn open_with(directory: &Path, options: EngineOptions) -> Result<Arc<Self>> {
-        let cluster = Cluster::open_with(directory, options, Resources::for_this_machine(), Clock::system());
+    /// [`Instance::open`] with other settings of the stores below, and with the memory that they share.
+    pub fn open_with(directory: &Path, options: EngineOptions, resources: Resources) -> Result<Arc<Self>> {
+        let cluster = Cluster::open_with(directory, options, resources, Clock::system());
         cluster.and_then(Self::with_cluster).map_err(cairn_exec::txn_error)
     }
 
@@ -129,6 +129,7 @@ impl Instance {
             }
         }
         let directory = cluster.directory().display().to_string();
+        let shared_buffers = crate::settings::shared_buffers_text(cluster.resources().cache_bytes());
         let cluster = Arc::new(cluster);
         let shared = Arc::new(ClusterCatalog::open(Arc::clone(&cluster))?);
         Ok(Arc::new(Instance {
@@ -139,7 +140,10 @@ impl Instance {
             next_pid: AtomicI32::new(1),
             watchdog: Arc::new(Watchdog::default()),
             exchange: Exchange::default(),
-            facts: Mutex::new(vec![("data_directory", directory)]),
+            facts: Mutex::new(vec![
+                ("data_directory", directory),
+                (crate::settings::SHARED_BUFFERS, shared_buffers),
+            ]),
             automatic: Arc::default(),
             start: Instant::now(),
             start_us: crate::clock::now_us(),

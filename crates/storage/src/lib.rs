@@ -27,6 +27,7 @@ mod hidden;
 mod iterator;
 pub mod key;
 pub mod log_files;
+mod memory;
 pub mod meta;
 pub mod options;
 pub mod pins;

@@ -22,11 +22,12 @@ use rocksdb::{
 };
 
 use crate::gc::filter::FilterFactory;
-use crate::{DEFAULT_RETENTION, Retention, gc, key};
+use crate::{DEFAULT_RETENTION, Retention, gc, key, memory};
 
 /// Memory that all stores of a server share.
 #[derive(Clone)]
 pub struct Resources {
+    cache_bytes: usize,
     pub(crate) cache: Cache,
     pub(crate) write_buffers: WriteBufferManager,
 }
@@ -37,13 +38,23 @@ impl Resources {
         let cache = Cache::new_hyper_clock_cache(cache_bytes, 0);
         let write_buffers =
             WriteBufferManager::new_write_buffer_manager_with_cache(write_buffer_bytes, false, cache.clone());
-        Resources { cache, write_buffers }
+        Resources { cache_bytes, cache, write_buffers }
     }
 
-    /// A quarter of the machine's memory, between 64 MB and 16 GB; a quarter of that for memtables, 1 GB at most.
+    /// `cache_bytes` in all; a quarter of it for memtables, 1 GB at most.
+    pub fn with_cache(cache_bytes: usize) -> Self {
+        Self::new(cache_bytes, (cache_bytes / 4).min(1 << 30))
+    }
+
+    /// A quarter of the memory that the process may use, between 64 MB and 16 GB, in whole megabytes.
     pub fn for_this_machine() -> Self {
-        let cache = (memory_bytes().unwrap_or(4 << 30) / 4).clamp(64 << 20, 16 << 30);
-        Self::new(cache, (cache / 4).min(1 << 30))
+        let cache = (memory::available_bytes().unwrap_or(4 << 30) / 4).clamp(64 << 20, 16 << 30);
+        Self::with_cache(cache & !((1 << 20) - 1))
+    }
+
+    /// What bounds [`Resources::usage_bytes`], about.
+    pub fn cache_bytes(&self) -> usize {
+        self.cache_bytes
     }
 
     /// Bytes in use: blocks, filters, memtables.
@@ -56,13 +67,6 @@ impl Default for Resources {
     fn default() -> Self {
         Self::for_this_machine()
     }
-}
-
-fn memory_bytes() -> Option<usize> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
-    let kilobytes: usize = line.split_whitespace().nth(1)?.parse().ok()?;
-    kilobytes.checked_mul(1024)
 }
 
 /// Settings of one store. The defaults are what a server uses; tests make everything small or switch parts off.

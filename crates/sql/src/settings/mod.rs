@@ -522,12 +522,42 @@ pub const RETENTION: &str = "cairn.retention";
 
 /// A value of `cairn.retention`, with its unit (seconds, if it has none). Errors: 22023.
 pub fn retention(text: &str) -> Result<Retention> {
-    let definition = definition::find(RETENTION).and_then(|index| definition::all().get(index));
-    let definition = definition.ok_or_else(|| unrecognized(RETENTION))?;
-    match Value::parse(definition, text)? {
-        Value::Integer(seconds) => Ok(Retention::from_micros(seconds.saturating_mul(1_000_000))),
-        _ => Err(Error::internal("the retention is not a number")),
+    Ok(Retention::from_micros(integer(RETENTION, text)?.saturating_mul(1_000_000)))
+}
+
+/// A value of a setting that is a whole number, in the setting's unit.
+fn integer(name: &str, text: &str) -> Result<i64> {
+    let definition = definition::find(name).and_then(|index| definition::all().get(index));
+    match Value::parse(definition.ok_or_else(|| unrecognized(name))?, text)? {
+        Value::Integer(number) => Ok(number),
+        _ => Err(Error::internal(format!("{name} is not a number"))),
     }
+}
+
+/// The setting's name: memory for blocks of files and for memtables.
+pub const SHARED_BUFFERS: &str = "shared_buffers";
+/// Less than that and every transaction would wait for a flush.
+const SHARED_BUFFERS_MIN: usize = 16 << 20;
+/// PostgreSQL's block.
+const SHARED_BUFFERS_UNIT: usize = 8192;
+
+/// A value of `shared_buffers`, with its unit (8 kB, if it has none), in bytes. Errors: 22023, below 16 MB too.
+pub fn shared_buffers(text: &str) -> Result<usize> {
+    let blocks = usize::try_from(integer(SHARED_BUFFERS, text)?).unwrap_or(0);
+    let bytes = blocks.saturating_mul(SHARED_BUFFERS_UNIT);
+    if bytes < SHARED_BUFFERS_MIN {
+        let least = SHARED_BUFFERS_MIN >> 20;
+        return Err(err!(
+            INVALID_PARAMETER_VALUE,
+            "{text} is less than {least}MB, the least that Cairn works with"
+        ));
+    }
+    Ok(bytes)
+}
+
+/// As the setting reads it.
+pub fn shared_buffers_text(bytes: usize) -> String {
+    (bytes / SHARED_BUFFERS_UNIT).to_string()
 }
 
 /// As `SHOW cairn.retention` reads it: seconds.
