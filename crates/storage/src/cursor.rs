@@ -302,7 +302,8 @@ impl Cursor {
             self.key.clear();
             self.key.extend_from_slice(found);
             let markers = &mut self.markers;
-            let mut row = walk.newest_from_oldest(&self.key, self.at, &mut self.value, markers)?;
+            markers.clear();
+            let mut row = walk.newest_from_oldest(&self.key, self.at, &mut self.value)?;
             if let Some((time, true)) = row.visible
                 && row.newer_ahead
                 && !self.resolves
@@ -644,15 +645,8 @@ impl Walk<'_> {
     }
 
     /// From the oldest version of `key`: the newest at or before `at`, its payload in `payload`. Leaves the iterator
-    /// before the key, or on its first version that is too new. `markers` becomes the spills that have markers, unless the row is overleapt.
-    fn newest_from_oldest(
-        &mut self,
-        key: &[u8],
-        at: Timestamp,
-        payload: &mut Vec<u8>,
-        markers: &mut Vec<SpillNumber>,
-    ) -> Result<RowSeen> {
-        markers.clear();
+    /// before the key, or on its first version that is too new.
+    fn newest_from_oldest(&mut self, key: &[u8], at: Timestamp, payload: &mut Vec<u8>) -> Result<RowSeen> {
         let mut visible = None;
         for _ in 0..=STEPS_BEFORE_SEEK {
             let time = match self.current()? {

@@ -144,7 +144,10 @@ fn first_learners_and_a_writer() {
         vec![
             run(store, |store| store.scan(false)),
             run(store, |store| store.scan(true)),
-            run(store, |store| store.commit(5, true)),
+            run(store, |store| {
+                store.commit(5, true);
+                store.commit(15, true);
+            }),
         ]
     });
 }
@@ -159,6 +162,7 @@ fn learners_and_writers_of_a_known_space() {
         vec![
             run(store, |store| {
                 store.commit(3, true);
+                store.commit(12, true);
                 store.scan(true);
             }),
             run(store, |store| {
@@ -171,6 +175,25 @@ fn learners_and_writers_of_a_known_space() {
             }),
         ]
     });
+}
+
+/// A row comes into the gap that a scan is about to remember: behind a run that it learns, and behind one that is known.
+#[test]
+fn a_row_comes_into_a_gap() {
+    for known in [false, true] {
+        check(move |store| {
+            store.scan(false);
+            if known {
+                store.scan(false);
+                store.ranges.sweep(Timestamp(store.visible.load(Ordering::SeqCst) + SECOND));
+            }
+            vec![
+                run(store, |store| store.scan(true)),
+                run(store, |store| store.commit(15, true)),
+                run(store, |store| store.scan(true)),
+            ]
+        });
+    }
 }
 
 #[test]

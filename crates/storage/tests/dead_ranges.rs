@@ -292,13 +292,12 @@ fn what_is_left_at_a_border_is_learned_once_it_is_old() {
                 .unwrap();
         assert!(!cursor.advance().unwrap());
         store.write(rest, None);
-        // A queue's latest jobs: whoever comes next will make more of them. Backward, rows will be added at the end.
+        // A queue's latest jobs: whoever comes next will make more of them. Nor does it reach to the range's end yet.
         store.first(direction, store.now);
         for _ in 0..3 {
             let (found, stats) = store.first(direction, store.now);
             assert_eq!(found, Some(live));
-            let walked = if direction == Direction::Forward { 5 } else { 6 };
-            assert_eq!(stats.counters.tombstones_skipped, walked, "{direction:?}");
+            assert_eq!(stats.counters.tombstones_skipped, 6, "{direction:?}");
         }
         store.engine.sweep(Timestamp(micros(2_000_000)));
         store.first(direction, store.now);
@@ -310,28 +309,50 @@ fn what_is_left_at_a_border_is_learned_once_it_is_old() {
     }
 }
 
-/// A border that no row ever was at: the first scan that meets a row behind it moves it there.
+/// A scan begins at a bound that no row ever was at: the segment reaches up to there, and its border is that of a row.
 #[test]
-fn a_border_at_a_bound_becomes_exact() {
+fn a_bound_is_no_border() {
     let mut store = store();
     store.write((0..1000).map(|number| number * 2), Some(b"x"));
     store.write((500..1000).map(|number| number * 2), None);
     // Behind row 998, as `where id > 998` asks, and before the first dead one.
-    let (low, high) = (key::behind(&row(998)), key::behind(&row(1998)));
-    let walk = |direction| {
-        let mut cursor =
-            Cursor::open(store.engine.clone(), &low, &high, direction, Timestamp(store.now)).unwrap();
-        assert!(!cursor.advance().unwrap());
+    let (low, high) = (key::behind(&row(998)), row(5000));
+    let walk = |store: &Store, direction, at| {
+        let mut cursor = Cursor::open(store.engine.clone(), &low, &high, direction, Timestamp(at)).unwrap();
+        let found = cursor.advance().unwrap();
+        (found, cursor.take_stats().counters)
     };
-    walk(Direction::Forward);
-    // From the last dead row, a jump.
-    let (found, inexact) = store.first(Direction::Backward, store.now);
-    assert_eq!((found, inexact.counters.seeks), (Some(998), 3), "{inexact:?}");
-    let (found, exact) = store.first(Direction::Backward, store.now);
-    assert_eq!((found, exact.counters.seeks), (Some(998), 2), "{exact:?}");
-    // Rows that come in between the old border and the new one are seen.
+    // Whoever learns the segment learns how far it reaches from where the scan began; others do once what died has settled.
+    for (direction, seeks) in [(Direction::Forward, 1), (Direction::Backward, 3)] {
+        assert!(!walk(&store, direction, store.now).0);
+        let (found, again) = walk(&store, direction, store.now);
+        assert_eq!((found, again.seeks), (false, seeks), "{direction:?}: {again:?}");
+    }
+    let (found, jump) = store.first(Direction::Backward, store.now);
+    assert_eq!((found, jump.counters.seeks), (Some(998), 2), "from the last dead row: {jump:?}");
+    store.engine.sweep(Timestamp(store.now + Timestamp::from_micros(2_000_000).0));
+    assert!(!walk(&store, Direction::Backward, store.now).0);
+    assert_eq!(walk(&store, Direction::Backward, store.now).1.seeks, 1);
+    // The same for a snapshot, over rows that came later.
+    let mut late = store_with(EngineOptions::default());
+    late.write((0..500).map(|number| number * 2), Some(b"x"));
+    let snapshot = late.now;
+    late.write((500..1000).map(|number| number * 2), Some(b"x"));
+    late.engine.sweep(Timestamp(late.now + Timestamp::from_micros(2_000_000).0));
+    for _ in 0..2 {
+        assert!(!walk(&late, Direction::Forward, snapshot).0);
+        assert!(!walk(&late, Direction::Backward, snapshot).0);
+    }
+    for direction in BOTH {
+        assert_eq!(walk(&late, direction, snapshot).1.seeks, 1, "{direction:?}");
+        assert!(walk(&late, direction, late.now).0);
+    }
+    // Rows that come in between are seen.
     store.write([999], Some(b"x"));
     assert_eq!(store.first(Direction::Backward, store.now).0, Some(999));
+    assert!(walk(&store, Direction::Forward, store.now).0);
+    store.write([4000], Some(b"x"));
+    assert_eq!(store.first(Direction::Backward, store.now).0, Some(4000));
 }
 
 /// A snapshot from before a deletion, that wants one row: newer versions cost no more than it takes to see them.
@@ -352,25 +373,57 @@ fn one_row_that_is_deleted_later() {
     }
 }
 
-/// What lies behind the last dead row is known to be empty; rows that are added there take it away bit by bit.
+/// What lies behind the last dead row is known to be empty. Rows that are added there leave the segment whole, and none of
+/// their own.
 #[test]
-fn rows_added_behind_a_graveyard_leave_few_segments() {
+fn rows_added_behind_a_graveyard() {
     let mut store = store();
-    store.now = Timestamp::from_micros(1_700_000_000_000_000).0;
-    store.write(0..10_000, Some(b"x"));
+    store.write((0..10_000).chain([50_000]), Some(b"x"));
     store.write(10..10_000, None);
     store.engine.sweep(Timestamp(store.now + Timestamp::from_micros(2_000_000).0));
+    let last = |store: &Store| {
+        let (low, _) = key::storage_range(7);
+        let mut cursor =
+            Cursor::open(store.engine.clone(), &low, &row(40_000), Direction::Backward, Timestamp(store.now))
+                .unwrap();
+        let found = cursor.advance().unwrap().then(|| number(cursor.key()));
+        (found, cursor.take_stats().counters)
+    };
     for _ in 0..2 {
-        assert_eq!(store.first(Direction::Backward, store.now).0, Some(9));
+        assert_eq!(last(&store).0, Some(9));
     }
-    let (_, known) = store.first(Direction::Backward, store.now);
-    assert_eq!((known.counters.seeks, known.counters.nexts), (1, 1), "from the end to the first live row");
+    let (_, known) = last(&store);
+    assert_eq!((known.seeks, known.nexts), (1, 1), "from the bound to the first live row");
+    assert_eq!(store.all(Direction::Forward, store.now).0.len(), 11);
+    assert_eq!(store.all(Direction::Backward, store.now).0.len(), 11);
     for row in 10_000..11_000 {
         store.write([row], Some(b"x"));
-        assert_eq!(store.first(Direction::Backward, store.now).0, Some(row));
+        assert_eq!(last(&store).0, Some(row));
     }
-    let segments = store.engine.dead_ranges().count(7);
-    assert!(segments <= 20, "{segments}");
+    assert_eq!(store.engine.dead_ranges().count(7), 1);
+    let (found, stats) = store.all(Direction::Forward, store.now);
+    assert_eq!(found.len(), 1011);
+    assert!(stats.counters.seeks <= 3, "{stats:?}");
+}
+
+/// Rows come into a stretch of a graveyard that was drained: what is dead on both sides stays known.
+#[test]
+fn rows_added_inside_a_graveyard() {
+    for direction in BOTH {
+        let mut store = store();
+        store.write((0..10).chain(1000..1010).chain(2000..12_000).chain(20_000..20_010), Some(b"x"));
+        store.write((1000..1010).chain(2000..12_000), None);
+        store.engine.sweep(Timestamp(store.now + Timestamp::from_micros(2_000_000).0));
+        for _ in 0..2 {
+            assert_eq!(store.all(direction, store.now).0.len(), 20);
+        }
+        for row in 1010..1030 {
+            store.write([row], Some(b"x"));
+        }
+        let (found, stats) = store.all(direction, store.now);
+        assert_eq!(found.len(), 40);
+        assert!(stats.counters.tombstones_skipped < 100, "{direction:?}: {stats:?}");
+    }
 }
 
 /// What was deleted before a restart has settled: one scan learns all of it, up to where scans begin.
@@ -401,6 +454,32 @@ fn leave_marks(directory: &std::path::Path, rows: &[u32], times: &[u64]) {
             let mut stored = Vec::new();
             key::write_stored(&mut stored, &row(*number), Timestamp(*time));
             db.delete(&stored).unwrap();
+        }
+    }
+}
+
+/// Too few dead rows to remember where the range begins, then live ones, then marks: what is remembered of the marks does
+/// not reach to the beginning.
+#[test]
+fn marks_behind_a_short_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut store =
+        Store { engine: open_at(directory.path()), now: 1000, _directory: tempfile::tempdir().unwrap() };
+    store.write(0..1000, Some(b"x"));
+    let written = store.now;
+    store.write((0..3).chain(997..1000), None);
+    let now = store.now;
+    store.engine.flush().unwrap();
+    drop(store);
+    let doomed: Vec<u32> = (10..990).filter(|number| *number != 500).collect();
+    leave_marks(directory.path(), &doomed, &[written]);
+    let store = Store { engine: open_at(directory.path()), now, _directory: tempfile::tempdir().unwrap() };
+    let live: Vec<u32> = (3..10).chain([500]).chain(990..997).collect();
+    for direction in BOTH {
+        for _ in 0..4 {
+            let mut found = store.all(direction, now).0;
+            found.sort_unstable();
+            assert_eq!(found, live, "{direction:?}");
         }
     }
 }

@@ -79,6 +79,11 @@ enum Step {
     Compact,
     Sweep,
     Restart,
+    /// Rows come and go in the middle of a key space, and scans walk over them as many times.
+    Graveyard {
+        scans: u8,
+        backward: bool,
+    },
 }
 
 /// No key is a prefix of another: the last byte occurs nowhere else.
@@ -126,7 +131,12 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Compact),
         1 => Just(Step::Sweep),
         1 => Just(Step::Restart),
+        1 => graveyard(),
     ]
+}
+
+fn graveyard() -> impl Strategy<Value = Step> {
+    (0u8..4, any::<bool>()).prop_map(|(scans, backward)| Step::Graveyard { scans, backward })
 }
 
 fn collect(cursor: &mut Cursor) -> Vec<(Key, Vec<u8>)> {
@@ -261,6 +271,28 @@ fn run(steps: &[Step], filters: bool, dead_range_bytes: usize, first_time: u64, 
                     held.wanted = expected(&model, low, high, held.at, held.backward).into();
                 }
             }
+            Step::Graveyard { scans, backward } => {
+                let middle = |number: u8| {
+                    [&[0, 0, 0, 1, 2][..], &[[0, 2, 0xff][usize::from(number % 3)]; 2], &[20 + number, 1]]
+                        .concat()
+                };
+                for value in [Some(b"x".to_vec()), None] {
+                    now += tick;
+                    let mut batch = engine.batch();
+                    for key in (0..12).map(middle) {
+                        batch.version(&key, Timestamp(now), value.as_deref());
+                        model.versions.entry(key).or_default().insert(now, value.clone());
+                    }
+                    engine.write_at(batch, Timestamp(now)).unwrap();
+                }
+                for _ in 0..*scans {
+                    let (low, high) = cairn_storage::key::storage_range(1);
+                    let mut cursor =
+                        Cursor::open(engine.clone(), &low, &high, direction(*backward), Timestamp(now))
+                            .unwrap();
+                    assert_eq!(collect(&mut cursor), expected(&model, &low, &high, now, *backward));
+                }
+            }
             Step::Flush => engine.flush().unwrap(),
             Step::Compact => engine.compact(),
             Step::Sweep => engine.sweep(Timestamp(now)),
@@ -278,7 +310,8 @@ proptest! {
 
     #[test]
     fn store_agrees_with_the_model(
-        steps in proptest::collection::vec(step(), 1..120),
+        first in proptest::option::of(graveyard()),
+        then in proptest::collection::vec(step(), 1..120),
         filters in any::<bool>(),
         dead_range_bytes in prop_oneof![3 => Just(32 << 20), 1 => Just(0), 1 => Just(2000)],
         recent in any::<bool>(),
@@ -286,6 +319,7 @@ proptest! {
     ) {
         let first_time = if recent { 7_300_000_000_000_000_000 } else { 0 };
         let tick = if slow { Timestamp::from_micros(2_000_000).0 } else { 1 };
+        let steps: Vec<Step> = first.into_iter().chain(then).collect();
         run(&steps, filters, dead_range_bytes, first_time, tick);
     }
 }

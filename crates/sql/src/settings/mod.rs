@@ -536,7 +536,7 @@ fn integer(name: &str, text: &str) -> Result<i64> {
 
 /// The setting's name: memory for blocks of files and for memtables.
 pub const SHARED_BUFFERS: &str = "shared_buffers";
-/// Less than that and every transaction would wait for a flush.
+/// With less, memtables would become files all the time.
 const SHARED_BUFFERS_MIN: usize = 16 << 20;
 /// PostgreSQL's block.
 const SHARED_BUFFERS_UNIT: usize = 8192;

@@ -9,7 +9,8 @@
 //!
 //! Runs are published in pieces while they grow, so that others jump over what this cursor is still walking
 //! through. Between a piece and the segment that it ends at lies no key at all (the cursor would have met it): the
-//! piece covers the gap too, so that both become one jump.
+//! piece covers the gap too, so that both become one jump. Where the range begins with a gap, the first segment reaches
+//! over it.
 //!
 //! Garbage collection turns dead versions into delete marks of RocksDB's own, which linger until they are compacted away:
 //! no key is met where they lie, but each scan steps over all of them below its iterator ([`crate::hidden`]). A
@@ -17,7 +18,7 @@
 
 use std::sync::Arc;
 
-use super::{DeadRanges, Edge, EdgeKind, Finding, Found, Jump, Mark, Published, Space};
+use super::{DeadRanges, Edge, EdgeKind, Finding, Found, Jump, Mark, Published, Reach, Space};
 use crate::{Direction, StorageId, Timestamp, hidden, key};
 
 /// Runs of fewer keys are not worth remembering, unless they touch what is known and have settled: nobody has made more
@@ -63,6 +64,10 @@ pub(crate) struct Learner {
     joins: bool,
     /// `near` is the end of a segment.
     known: bool,
+    /// The run is the first of the range, and nothing of it is published yet.
+    begins: bool,
+    /// The bound at which the range begins, if the run is its first.
+    bound: Edge,
     /// The dead key met last.
     last: Vec<u8>,
     keys: u32,
@@ -103,6 +108,8 @@ impl Learner {
             near: Edge::default(),
             joins: false,
             known: false,
+            begins: false,
+            bound: Edge::default(),
             last: Vec::new(),
             keys: 0,
             since: Timestamp::MIN,
@@ -122,6 +129,8 @@ impl Learner {
     /// The cursor begins with a range. A jump, if its beginning is known to be dead.
     pub(crate) fn begin(&mut self, low: &[u8], high: &[u8], at: Timestamp) -> Option<Jump> {
         self.running = false;
+        self.known = false;
+        self.begins = false;
         self.gap = false;
         self.marks = hidden::deletes();
         self.at_start = true;
@@ -238,14 +247,11 @@ impl Learner {
             self.begin_piece(steps);
             self.running = true;
         }
-        // No scan can seek to an arbitrary bound as well as to a border of a key.
-        let inexact =
-            self.known && self.keys == 0 && self.near.kind == EdgeKind::Bound && kind != EdgeKind::Bound;
         let many_marks = hidden >= MIN_HIDDEN;
-        if self.running && (self.keys >= MIN_RUN || many_marks || inexact || self.is_settled_rest()) {
+        if self.running && (self.keys >= MIN_RUN || many_marks || self.is_settled_rest()) {
             // The marks may lie behind the last dead key.
             let far = match kind {
-                _ if !many_marks && !inexact => self.far_edge(),
+                _ if !many_marks => self.far_edge(),
                 EdgeKind::Behind => Edge::behind(bytes),
                 kind => Edge { bytes: bytes.to_vec(), kind },
             };
@@ -253,11 +259,13 @@ impl Learner {
         }
         self.running = false;
         self.known = false;
+        self.begins = false;
         self.gap = false;
         self.at_start = false;
     }
 
-    /// A few dead keys next to a segment, to which nobody has added them for long.
+    /// A few dead keys next to a segment, to which nobody has added them for long. (Next to a segment of a layer they may
+    /// come to be an open one of their own, which spares its readers little.)
     fn is_settled_rest(&self) -> bool {
         self.known && self.keys > 0 && self.is_settled(self.since, self.closed)
     }
@@ -275,19 +283,19 @@ impl Learner {
         }
         if !self.running {
             self.running = true;
-            // A range's beginning is where many scans begin; but where a backward scan begins, rows are added.
-            self.joins =
-                self.at_start && (self.direction == Direction::Forward || self.is_settled(since, newer));
-            self.known = false;
-            if !self.joins {
-                self.set_near(
-                    key,
-                    match self.direction {
-                        Direction::Forward => EdgeKind::Key,
-                        Direction::Backward => EdgeKind::Behind,
-                    },
-                );
+            self.begins = self.at_start;
+            if self.at_start {
+                std::mem::swap(&mut self.bound, &mut self.near);
             }
+            self.joins = false;
+            self.known = false;
+            self.set_near(
+                key,
+                match self.direction {
+                    Direction::Forward => EdgeKind::Key,
+                    Direction::Backward => EdgeKind::Behind,
+                },
+            );
             self.at_start = false;
             self.gap = false;
             self.begin_piece(steps);
@@ -297,6 +305,8 @@ impl Learner {
             // The gap, or the keys, between the last piece and the segment make one of both.
             if self.keys > 0 || self.joins {
                 self.publish(jump.from.clone(), steps);
+            } else if self.begins && !self.spoiled && self.is_settled(since, newer) {
+                self.extend_reach(&jump.from.bytes);
             }
             self.continue_behind(&jump, steps);
             return Step::Jump(jump);
@@ -331,6 +341,7 @@ impl Learner {
             self.near = self.far_edge();
             self.joins = false;
             self.known = false;
+            self.begins = false;
             self.begin_piece(steps);
         }
     }
@@ -366,6 +377,7 @@ impl Learner {
         self.near = jump.to.clone();
         self.joins = true;
         self.known = true;
+        self.begins = false;
         self.countdown = 0;
         self.border = None;
         self.border_known = false;
@@ -380,8 +392,16 @@ impl Learner {
         }
     }
 
+    /// The range began with a gap, up to the segment that has this border.
+    fn extend_reach(&mut self, border: &[u8]) {
+        let Some(space) = &self.space else { return };
+        let published = self.ranges.extend_reach(space, self.mark, self.at, border, &self.bound.bytes);
+        self.spoiled = published == Published::Spoiled;
+    }
+
     /// Publishes what lies between the near border and `far`, and goes on behind it.
     fn publish(&mut self, far: Edge, steps: u64) {
+        let begins = std::mem::take(&mut self.begins);
         let near = std::mem::replace(&mut self.near, far.clone());
         let (low, high) = match self.direction {
             Direction::Forward => (near, far),
@@ -392,7 +412,7 @@ impl Learner {
         self.begin_piece(steps);
         self.joins = true;
         self.known = true;
-        if self.spoiled || low.bytes > high.bytes || low == high {
+        if self.spoiled || low.bytes >= high.bytes {
             return;
         }
         let space = match &self.space {
@@ -400,7 +420,19 @@ impl Learner {
             // Registered keys count from now on: the iterator is too old.
             None => self.space.insert(self.ranges.activate(self.storage)),
         };
-        let finding = Finding { low, high, since, worth, closed };
+        let mut reach = Reach::default();
+        if begins {
+            let bound = Some(&self.bound.bytes[..]);
+            match self.direction {
+                Direction::Forward => {
+                    reach.low = bound.filter(|bound| **bound < low.bytes[..]).map(Into::into)
+                }
+                Direction::Backward => {
+                    reach.high = bound.filter(|bound| **bound > high.bytes[..]).map(Into::into)
+                }
+            }
+        }
+        let finding = Finding { low, high, since, worth, closed, reach };
         self.spoiled = self.ranges.publish(space, self.mark, self.at, finding) == Published::Spoiled;
         if self.spoiled {
             self.joins = false;

@@ -42,7 +42,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 pub(crate) use learner::{Learner, Step};
-pub(crate) use segments::{Edge, EdgeKind, Jump, Segments};
+pub(crate) use segments::{Edge, EdgeKind, Jump, Reach, Segments};
 use smallvec::SmallVec;
 
 use crate::sync::{AtomicU64, Mutex, Ordering, RwLock};
@@ -87,6 +87,8 @@ pub struct Finding {
     pub(crate) worth: u32,
     /// Newer versions than the read time were seen: true up to the read time only.
     pub(crate) closed: bool,
+    /// Bounds between which and the interval there was no key.
+    pub(crate) reach: Reach,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,6 +126,15 @@ struct State {
 impl State {
     fn bytes(&self) -> usize {
         self.open.bytes() + self.layers.values().map(|layer| layer.segments.bytes()).sum::<usize>()
+    }
+
+    /// Whether somebody wrote into the interval since an iterator's mark, or may have.
+    fn is_spoiled(&self, mark: Mark, from: &[u8], to: &[u8]) -> bool {
+        mark.0 < self.complete_from
+            || self
+                .log
+                .iter()
+                .any(|(number, written)| *number >= mark.0 && *from <= written[..] && written[..] < *to)
     }
 
     fn layer(&self, at: Timestamp) -> Option<&Layer> {
@@ -351,7 +362,7 @@ impl DeadRanges {
             return Published::Spoiled;
         }
         let bytes_before = state.bytes();
-        let Finding { low, high, since, worth, closed } = finding;
+        let Finding { low, high, since, worth, closed, reach } = finding;
         debug_assert!(since <= at, "a run rests on what its reader sees");
         if closed {
             if !state.layers.contains_key(&at) && state.layers.len() >= LAYERS {
@@ -363,22 +374,45 @@ impl DeadRanges {
             let layer = state.layers.entry(at).or_default();
             layer.used.store(space.uses.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
             // Every reader of the layer's own time may use all of it; that is whom it is for.
-            layer.segments.insert(low, high, since, worth, &|_, _| false);
+            layer.segments.insert(low, high, since, worth, reach, &|_, _| false);
         } else {
-            let spoiled = mark.0 < state.complete_from
-                || state.log.iter().any(|(number, written)| {
-                    *number >= mark.0 && low.bytes[..] <= written[..] && written[..] < high.bytes[..]
-                });
-            if spoiled {
+            let from = reach.low.as_deref().unwrap_or(&low.bytes);
+            let to = reach.high.as_deref().unwrap_or(&high.bytes);
+            if state.is_spoiled(mark, from, to) {
                 return Published::Spoiled;
             }
-            state.open.insert(low, high, since, worth, &*self.pinned_between);
+            state.open.insert(low, high, since, worth, reach, &*self.pinned_between);
         }
         let bytes_after = state.bytes();
         let total = self.account(bytes_before, bytes_after);
         if total > self.max_bytes as u64 {
             self.shrink(&mut state, total);
         }
+        Published::Yes
+    }
+
+    /// Remembers that a scan at `at`, on an iterator made after `mark`, has met no key between a bound and the border of
+    /// the segment that it jumped over next.
+    pub(crate) fn extend_reach(
+        &self,
+        space: &Space,
+        mark: Mark,
+        at: Timestamp,
+        border: &[u8],
+        bound: &[u8],
+    ) -> Published {
+        let mut state = space.state.write();
+        let (from, to) = if bound < border { (bound, border) } else { (border, bound) };
+        if state.retired || state.is_spoiled(mark, from, to) {
+            return Published::Spoiled;
+        }
+        let bytes_before = state.bytes();
+        if !state.open.extend_reach(border, bound)
+            && let Some((_, layer)) = state.layers.range_mut(at..).next()
+        {
+            layer.segments.extend_reach(border, bound);
+        }
+        self.account(bytes_before, state.bytes());
         Published::Yes
     }
 

@@ -7,6 +7,17 @@
 //!
 //! Segments that touch are made one unless an open snapshot lies between their times: that snapshot can use the
 //! older one alone. So fresh deletes never take an old segment away from a reader that is a little older.
+//!
+//! Beyond its borders, which are those of dead keys, a segment may *reach* further: up to there lies no key at all.
+//!
+//! ```text
+//!      reach_low .. [low   dead dead dead dead   high) .. reach_high          live
+//! ```
+//!
+//! Scans begin anywhere in the reach as if at the border, and where a jump ends is still the border of a key. A row that is
+//! added there ends the reach; the segment stays whole.
+//!
+//! Invariant: reaches do not extend over other segments, so that a write ends those of the segments beside it only.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -58,12 +69,33 @@ struct Segment {
     since: Timestamp,
     /// Steps that jumping over it spares.
     worth: u32,
+    reach: Reach,
+}
+
+/// Bounds up to which there is no key before the low border and behind the high one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Reach {
+    pub(crate) low: Option<Box<[u8]>>,
+    pub(crate) high: Option<Box<[u8]>>,
+}
+
+impl Segment {
+    /// What it takes with its keys, about.
+    fn memory(&self, low: &[u8]) -> usize {
+        SEGMENT_BYTES + low.len() + self.high.bytes.len() + self.reach.bytes()
+    }
+}
+
+impl Reach {
+    fn bytes(&self) -> usize {
+        [&self.low, &self.high].into_iter().flatten().map(|bound| bound.len()).sum()
+    }
 }
 
 /// A jump over a chain of segments, to its far end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Jump {
-    /// Where the chain begins as seen by the scan.
+    /// Where the chain begins as seen by the scan; in the first segment's reach, where the scan is.
     pub(crate) from: Edge,
     /// Where it goes on.
     pub(crate) to: Edge,
@@ -103,26 +135,50 @@ impl Segments {
 
     fn put(&mut self, low: Box<[u8]>, segment: Segment) {
         debug_assert!(low[..] < segment.high.bytes[..]);
-        self.bytes += SEGMENT_BYTES + low.len() + segment.high.bytes.len();
+        self.bytes += segment.memory(&low);
         let before = self.by_low.insert(low, segment);
         debug_assert!(before.is_none(), "segments do not overlap");
     }
 
     fn take(&mut self, low: &[u8]) -> Option<(Box<[u8]>, Segment)> {
         let (low, segment) = self.by_low.remove_entry(low)?;
-        self.bytes -= SEGMENT_BYTES + low.len() + segment.high.bytes.len();
+        self.bytes -= segment.memory(&low);
         Some((low, segment))
     }
 
+    /// The last segment that begins at or before `key`.
+    fn before(&self, key: &[u8]) -> Option<(&[u8], &Segment)> {
+        let before = self.by_low.range::<[u8], _>((Bound::Unbounded, Bound::Included(key))).next_back();
+        before.map(|(low, segment)| (&low[..], segment))
+    }
+
+    /// The first segment that begins behind `key`.
+    fn behind(&self, key: &[u8]) -> Option<(&[u8], &Segment)> {
+        let behind = self.by_low.range::<[u8], _>((Bound::Excluded(key), Bound::Unbounded)).next();
+        behind.map(|(low, segment)| (&low[..], segment))
+    }
+
+    /// Changes the reach of the segment that begins at `low`.
+    fn change_reach(&mut self, low: &[u8], change: impl FnOnce(&mut Reach)) {
+        if let Some(segment) = self.by_low.get_mut(low) {
+            let before = segment.reach.bytes();
+            change(&mut segment.reach);
+            self.bytes = self.bytes + segment.reach.bytes() - before;
+        }
+    }
+
     fn containing(&self, key: &[u8]) -> Option<(&[u8], &Segment)> {
-        let (low, segment) =
-            self.by_low.range::<[u8], _>((Bound::Unbounded, Bound::Included(key))).next_back()?;
-        (key < &segment.high.bytes[..]).then_some((&low[..], segment))
+        self.before(key).filter(|(_, segment)| key < &segment.high.bytes[..])
     }
 
     /// From `key`, or a border, on over the chain of segments that a read at `at` may use.
     pub(crate) fn forward(&self, key: &[u8], at: Timestamp) -> Option<Jump> {
-        let (low, first) = self.containing(key).filter(|(_, segment)| segment.since <= at)?;
+        let reaching = || {
+            let reaches = |segment: &Segment| segment.reach.low.as_ref().is_some_and(|low| low[..] <= *key);
+            self.behind(key).filter(|(_, segment)| reaches(segment))
+        };
+        let (low, first) =
+            self.containing(key).or_else(reaching).filter(|(_, segment)| segment.since <= at)?;
         let mut since = first.since;
         let mut worth = u64::from(first.worth);
         let mut last = first;
@@ -135,7 +191,10 @@ impl Segments {
             worth += u64::from(next.worth);
             last = next;
         }
-        let from = Edge { bytes: low.to_vec(), kind: first.low_kind };
+        let from = match low > key {
+            true => Edge { bytes: key.to_vec(), kind: EdgeKind::Bound },
+            false => Edge { bytes: low.to_vec(), kind: first.low_kind },
+        };
         Some(Jump { from, to: last.high.clone(), since, worth })
     }
 
@@ -143,7 +202,8 @@ impl Segments {
     pub(crate) fn backward(&self, border: &[u8], at: Timestamp) -> Option<Jump> {
         let mut before = self.by_low.range::<[u8], _>((Bound::Unbounded, Bound::Excluded(border))).rev();
         let (low, first) = before.next()?;
-        if &first.high.bytes[..] < border || first.since > at {
+        let end = first.reach.high.as_deref().unwrap_or(&first.high.bytes);
+        if end < border || first.since > at {
             return None;
         }
         let mut since = first.since;
@@ -158,7 +218,11 @@ impl Segments {
             to = (low, next.low_kind);
         }
         let to = Edge { bytes: to.0.to_vec(), kind: to.1 };
-        Some(Jump { from: first.high.clone(), to, since, worth })
+        let from = match &first.high.bytes[..] < border {
+            true => Edge { bytes: border.to_vec(), kind: EdgeKind::Bound },
+            false => first.high.clone(),
+        };
+        Some(Jump { from, to, since, worth })
     }
 
     /// The first border at or behind `key` where a segment begins.
@@ -173,42 +237,100 @@ impl Segments {
         before.next_back().map(|(_, segment)| &segment.high.bytes[..])
     }
 
-    /// A value is written at `key`: from now on the key belongs to no segment.
+    /// A value is written at `key`: from now on the key belongs to no segment, and to the reach of none.
     pub(crate) fn exclude(&mut self, key: &[u8]) {
-        let Some(low) = self.containing(key).map(|(low, _)| low.to_vec()) else { return };
+        let Some(low) = self.containing(key).map(|(low, _)| low.to_vec()) else {
+            self.end_reach(key);
+            return;
+        };
         let Some((low, segment)) = self.take(&low) else { return };
         if segment.worth < SPLIT_WORTH {
             return;
         }
-        let Segment { low_kind, high, since, worth } = segment;
-        let half = worth / 2;
-        let worth = half.max(worth.min(SPLIT_WORTH_KEPT));
+        let Segment { low_kind, high, since, worth, reach } = segment;
+        let worth = (worth / 2).max(worth.min(SPLIT_WORTH_KEPT));
         let behind = Edge::behind(key);
         if behind.bytes < high.bytes {
             let low = behind.bytes.into_boxed_slice();
-            // Up to a bound there may be no dead key at all: rows that are added there one behind the other would leave
-            // an empty segment each.
-            let worth = if high.kind == EdgeKind::Bound { half } else { worth };
-            self.put(low, Segment { low_kind: behind.kind, high, since, worth });
+            let reach = Reach { low: None, high: reach.high };
+            self.put(low, Segment { low_kind: behind.kind, high, since, worth, reach });
         }
         if low[..] < *key {
-            self.put(low, Segment { low_kind, high: Edge::before(key), since, worth });
+            let reach = Reach { low: reach.low, high: None };
+            self.put(low, Segment { low_kind, high: Edge::before(key), since, worth, reach });
         }
     }
 
-    /// Adds what a scan learned. Where it overlaps with what is known, the earlier `since` stays. Of an empty interval
-    /// that is what its border is.
+    fn end_reach(&mut self, key: &[u8]) {
+        let before = self.before(key).filter(|(_, segment)| segment.reach.high.as_deref() > Some(key));
+        if let Some(low) = before.map(|(low, _)| low.to_vec()) {
+            self.change_reach(&low, |reach| reach.high = None);
+        }
+        let reaches = |segment: &Segment| segment.reach.low.as_ref().is_some_and(|low| low[..] <= *key);
+        let behind = self.behind(key).filter(|(_, segment)| reaches(segment));
+        if let Some(low) = behind.map(|(low, _)| low.to_vec()) {
+            self.change_reach(&low, |reach| reach.low = None);
+        }
+    }
+
+    /// There is no key between the border of a segment and a bound; `false` if no segment has that border.
+    pub(crate) fn extend_reach(&mut self, border: &[u8], bound: &[u8]) -> bool {
+        let below = bound < border;
+        let segment = match below {
+            true => self.by_low.get_key_value(border).map(|(low, _)| &low[..]),
+            false => {
+                let mut before = self.by_low.range::<[u8], _>((Bound::Unbounded, Bound::Excluded(border)));
+                before
+                    .next_back()
+                    .filter(|(_, segment)| segment.high.bytes == border)
+                    .map(|(low, _)| &low[..])
+            }
+        };
+        let Some(low) = segment.map(<[u8]>::to_vec) else { return false };
+        self.change_reach(&low, |reach| match below {
+            true => reach.low = Some(bound.into()),
+            false => reach.high = Some(bound.into()),
+        });
+        self.clip_reach(&low);
+        true
+    }
+
+    /// Keeps the reach of a segment, and those of its neighbours, from going over each other's keys.
+    fn clip_reach(&mut self, low: &[u8]) {
+        let before = self.by_low.range::<[u8], _>((Bound::Unbounded, Bound::Excluded(low))).next_back();
+        let before = before.map(|(low, segment)| (low.clone(), segment.high.bytes.clone()));
+        let behind = self.behind(low).map(|(low, _)| low.to_vec());
+        let Some(high) = self.by_low.get(low).map(|segment| segment.high.bytes.clone()) else { return };
+        let within = |bound: Option<Box<[u8]>>, from: &[u8], to: &[u8]| {
+            bound.map(|bound| (&bound[..]).clamp(from, to).into()).filter(|_| from < to)
+        };
+        if let Some((before, end)) = &before {
+            self.change_reach(before, |reach| reach.high = within(reach.high.take(), end, low));
+        }
+        if let Some(behind) = &behind {
+            self.change_reach(behind, |reach| reach.low = within(reach.low.take(), &high, behind));
+        }
+        self.change_reach(low, |reach| {
+            if let Some((_, end)) = &before {
+                reach.low = within(reach.low.take(), end, low);
+            }
+            if let Some(behind) = &behind {
+                reach.high = within(reach.high.take(), &high, behind);
+            }
+        });
+    }
+
+    /// Adds what a scan learned. Where it overlaps with what is known, the earlier `since` stays.
     pub(crate) fn insert(
         &mut self,
         low: Edge,
         high: Edge,
         since: Timestamp,
         worth: u32,
+        reach: Reach,
         pinned_between: &dyn Fn(Timestamp, Timestamp) -> bool,
     ) {
-        debug_assert!(low.bytes <= high.bytes);
-        if low.bytes == high.bytes {
-            self.name_border(if low.kind == EdgeKind::Bound { high } else { low });
+        if low.bytes >= high.bytes {
             return;
         }
         let first = match self.containing(&low.bytes) {
@@ -221,11 +343,14 @@ impl Segments {
             .map(|(low, _)| low.clone())
             .collect();
         let mut pieces = Vec::with_capacity(known.len() + 2);
+        // What is reached beyond the outermost borders, by whom they belong to.
+        let mut reaches = vec![(low.bytes.clone(), high.bytes.clone(), reach)];
         // What of the new interval no segment covers yet begins here.
         let mut open = low.clone();
         for known_low in known {
             let Some((known_low, segment)) = self.take(&known_low) else { continue };
             let known_low = Edge { bytes: known_low.into_vec(), kind: segment.low_kind };
+            reaches.push((known_low.bytes.clone(), segment.high.bytes.clone(), segment.reach));
             if segment.since <= since {
                 if open.bytes < known_low.bytes {
                     pieces.push((open, known_low.clone(), since, worth));
@@ -258,24 +383,20 @@ impl Segments {
             return;
         };
         for (low, high, since, worth) in pieces {
+            let mut reach = Reach::default();
+            for (outer_low, outer_high, outer) in &mut reaches {
+                if low.bytes == first && *outer_low == first && outer.low.is_some() {
+                    reach.low = outer.low.take();
+                }
+                if high.bytes == last && *outer_high == last && outer.high.is_some() {
+                    reach.high = outer.high.take();
+                }
+            }
             let low_kind = low.kind;
-            self.put(low.bytes.into_boxed_slice(), Segment { low_kind, high, since, worth });
+            self.put(low.bytes.clone().into_boxed_slice(), Segment { low_kind, high, since, worth, reach });
+            self.clip_reach(&low.bytes);
         }
         self.join(&first, &last, pinned_between);
-    }
-
-    /// A border that was any bytes is known to be one of a key.
-    fn name_border(&mut self, edge: Edge) {
-        if let Some(behind) = self.by_low.get_mut(&edge.bytes[..]) {
-            behind.low_kind = edge.kind;
-        }
-        let mut before =
-            self.by_low.range_mut::<[u8], _>((Bound::Unbounded, Bound::Excluded(&edge.bytes[..])));
-        if let Some((_, before)) = before.next_back()
-            && before.high.bytes == edge.bytes
-        {
-            before.high.kind = edge.kind;
-        }
     }
 
     /// Makes one of segments that touch, from the one before `first` to the one behind `last`.
@@ -300,6 +421,7 @@ impl Segments {
                     return;
                 };
                 left.high = right.high;
+                left.reach.high = right.reach.high;
                 left.since = to;
                 left.worth = left.worth.saturating_add(right.worth);
                 self.put(low, left);
@@ -352,5 +474,100 @@ impl Segments {
     pub(crate) fn up_to(&self, up_to: Timestamp) -> impl Iterator<Item = (&[u8], &[u8])> {
         let old = self.by_low.iter().filter(move |(_, segment)| segment.since <= up_to);
         old.map(|(low, segment)| (&low[..], &segment.high.bytes[..]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[derive(Clone, Debug)]
+    enum Change {
+        /// Keys from..to have died, and a scan between two bounds has met no others.
+        Learn {
+            from: u8,
+            to: u8,
+            below: u8,
+            above: u8,
+            since: u64,
+        },
+        /// A scan has met no key between a bound and the border of what it jumped over.
+        Reach {
+            at: u8,
+            bound: u8,
+        },
+        Write(u8),
+        Join,
+        Forget,
+    }
+
+    fn change() -> impl Strategy<Value = Change> {
+        prop_oneof![
+            4 => (0u8..40, 1u8..8, 0u8..8, 0u8..8, 0u64..4).prop_map(|(from, count, below, above, since)| {
+                let to = from + count;
+                Change::Learn { from, to, below: from.saturating_sub(below), above: to + above, since }
+            }),
+            2 => (0u8..48, 0u8..56).prop_map(|(at, bound)| Change::Reach { at, bound }),
+            4 => (0u8..56).prop_map(Change::Write),
+            1 => Just(Change::Join),
+            1 => Just(Change::Forget),
+        ]
+    }
+
+    fn live(alive: &BTreeSet<u8>, from: &[u8], to: &[u8]) -> bool {
+        alive.iter().any(|key| *from <= [*key][..] && [*key][..] < *to)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
+
+        /// Whatever is learned, reached and written: no jump passes over a key that was written after it died.
+        #[test]
+        fn no_jump_passes_over_a_row(changes in proptest::collection::vec(change(), 1..40), pins in any::<bool>()) {
+            let mut segments = Segments::default();
+            let mut alive = BTreeSet::new();
+            let pinned = move |_, _| pins;
+            for change in changes {
+                match change {
+                    Change::Learn { from, to, below, above, since } => {
+                        alive.retain(|key| !(from..to).contains(key));
+                        let (low, high) = (Edge::before(&[from]), Edge::behind(&[to - 1]));
+                        let reach = Reach {
+                            low: (!live(&alive, &[below], &low.bytes)).then(|| [below].into()),
+                            high: (!live(&alive, &high.bytes, &[above])).then(|| [above].into()),
+                        };
+                        segments.insert(low, high, Timestamp(since), 40, reach, &pinned);
+                    }
+                    Change::Reach { at, bound } => {
+                        let Some(jump) = segments.forward(&[at], Timestamp::LAST) else { continue };
+                        let border = if [bound][..] < *jump.from.bytes { &jump.from.bytes } else { &jump.to.bytes };
+                        let (from, to) = if [bound][..] < **border { (&[bound][..], &border[..]) } else { (&border[..], &[bound][..]) };
+                        if !live(&alive, from, to) && from < to {
+                            segments.extend_reach(border, &[bound]);
+                        }
+                    }
+                    Change::Write(key) => {
+                        segments.exclude(&[key]);
+                        alive.insert(key);
+                    }
+                    Change::Join => segments.join_all(&|_, _| false),
+                    Change::Forget => segments.forget_half(),
+                }
+                let bytes: usize = segments.by_low.iter().map(|(low, segment)| segment.memory(low)).sum();
+                prop_assert_eq!(segments.bytes(), bytes);
+                for at in 0..60u8 {
+                    if let Some(jump) = segments.forward(&[at], Timestamp::LAST) {
+                        prop_assert!(!live(&alive, &[at], &jump.to.bytes), "forward from {} {:?}", at, jump);
+                    }
+                    if let Some(jump) = segments.backward(&[at], Timestamp::LAST) {
+                        prop_assert!(!live(&alive, &jump.to.bytes, &[at]), "backward from {} {:?}", at, jump);
+                    }
+                }
+            }
+        }
     }
 }
