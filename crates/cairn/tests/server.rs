@@ -66,6 +66,45 @@ fn passwords() {
     connect(&server, "user=secured dbname=postgres").expect("none any more");
 }
 
+/// Roles belong to no database: sessions of several ones make them at the same time, and none gets what was another's.
+#[test]
+fn roles_made_at_the_same_time() {
+    const DATABASES: usize = 4;
+    const ROLES: usize = 12;
+    let server = server();
+    let mut client = connect(&server, "user=postgres dbname=postgres").expect("a connection");
+    let clients: Vec<Client> = (0..DATABASES)
+        .map(|number| {
+            client.batch_execute(&format!("create database d{number}")).expect("a database");
+            connect(&server, &format!("user=postgres dbname=d{number}")).expect("a connection")
+        })
+        .collect();
+    client.batch_execute("create role all_of_them").expect("a role");
+    std::thread::scope(|scope| {
+        for (number, mut client) in clients.into_iter().enumerate() {
+            scope.spawn(move || {
+                for role in 0..ROLES {
+                    let make = format!("create role r{number}_{role} in role all_of_them; create role gone{number}; drop role gone{number}");
+                    client.batch_execute(&make).expect("a role");
+                }
+            });
+        }
+    });
+    let count =
+        |client: &mut Client, query: &str| client.query_one(query, &[]).expect("a count").get::<_, i64>(0);
+    let made = (DATABASES * ROLES) as i64;
+    assert_eq!(
+        count(&mut client, "select count(distinct oid) from pg_roles where rolname ~ '^r[0-9]+_'"),
+        made
+    );
+    assert_eq!(count(&mut client, "select count(*) from pg_auth_members"), made);
+    let newest = "select max(oid)::bigint from pg_roles where rolname ~ '^r'";
+    client.batch_execute("create role r_last").expect("a role");
+    let last = count(&mut client, newest);
+    client.batch_execute("drop role r_last; create role r_other").expect("another");
+    assert!(count(&mut client, newest) > last, "a dropped role's oid stays its own");
+}
+
 #[test]
 fn unknown_databases_and_users() {
     let server = server();

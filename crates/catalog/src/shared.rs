@@ -9,7 +9,12 @@
 //! record "setting/<database><role>"           packed pg_db_role_setting row
 //! record "comment/<class><oid>"               packed pg_shdescription row
 //! record "acl/<database>"                     its access list: stored items (see `acl`), separated by blanks
+//! record "last-role-oid"                      4 bytes big endian; none before the first CREATE ROLE
 //! ```
+//!
+//! Sessions of different databases have no lock in common: who reads rows to decide what to write holds
+//! [`ClusterCatalog::change`] meanwhile. A dropped role's oid is never given out again: access lists of other
+//! databases may still name it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +23,7 @@ use cairn_txn::{Cluster, Result};
 use cairn_types::oid::BOOTSTRAP_ROLE;
 use cairn_types::row::{RowReader, encode_row};
 use cairn_types::{Datum, Oid, Text};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use crate::columns::*;
 use crate::system_table::{CatalogRow, RowExt, array_of, system_table};
@@ -47,6 +52,7 @@ pub struct ClusterCatalog {
     /// All records, kept in step with the system store.
     records: RwLock<Records>,
     version: AtomicU64,
+    changing: Mutex<()>,
 }
 
 #[derive(Default)]
@@ -100,7 +106,12 @@ fn record_name(catalog: Oid, row: &[Datum]) -> Result<Vec<u8>> {
 impl ClusterCatalog {
     /// Reads all records; makes the superuser `postgres` in a new cluster.
     pub fn open(cluster: Arc<Cluster>) -> Result<Self> {
-        let catalog = ClusterCatalog { cluster, records: RwLock::default(), version: AtomicU64::new(0) };
+        let catalog = ClusterCatalog {
+            cluster,
+            records: RwLock::default(),
+            version: AtomicU64::new(0),
+            changing: Mutex::default(),
+        };
         catalog.reload()?;
         if catalog.role_row(BOOTSTRAP_ROLE).is_none() {
             catalog.put(pg_authid::TABLE, bootstrap_role())?;
@@ -116,7 +127,9 @@ impl ClusterCatalog {
         let read = |prefix: &[u8], catalog| -> Result<Vec<CatalogRow>> {
             self.cluster.system_scan(prefix)?.iter().map(|(_, value)| decode(catalog, value)).collect()
         };
-        *self.records.write() = Records {
+        // Nobody's older reading replaces a newer one.
+        let mut records = self.records.write();
+        *records = Records {
             roles: read(b"role/", pg_authid::TABLE)?,
             members: read(b"member/", pg_auth_members::TABLE)?,
             settings: read(b"setting/", pg_db_role_setting::TABLE)?,
@@ -175,14 +188,26 @@ impl ClusterCatalog {
         })
     }
 
-    /// An oid for a new role. They are counted apart from the databases' objects.
-    pub fn next_role_oid(&self) -> Oid {
-        let records = self.records.read();
-        let highest = records.roles.iter().map(|row| row.oid(pg_authid::OID)).max().unwrap_or(0);
-        highest.max(cairn_types::oid::FIRST_USER_OID - 1) + 1
+    /// To be held from the first look at what a change depends on until it is written.
+    pub fn change(&self) -> MutexGuard<'_, ()> {
+        self.changing.lock()
+    }
+
+    /// An oid for a new role, which no role had before. They are counted apart from the databases' objects.
+    pub fn new_role_oid(&self) -> Result<Oid> {
+        let last = match self.cluster.system_get(LAST_ROLE_OID)? {
+            Some(bytes) => Oid::from_be_bytes(bytes.try_into().map_err(|_| corrupt("the last role's oid"))?),
+            None => cairn_types::oid::FIRST_USER_OID - 1,
+        };
+        let highest = self.records.read().roles.iter().map(|row| row.oid(pg_authid::OID)).max().unwrap_or(0);
+        let oid = last.max(highest).checked_add(1);
+        let oid = oid.ok_or(cairn_txn::Error::Misuse("all oids of roles were given out"))?;
+        self.cluster.system_put(LAST_ROLE_OID, &oid.to_be_bytes())?;
+        Ok(oid)
     }
 }
 
+const LAST_ROLE_OID: &[u8] = b"last-role-oid";
 const ACLS: &[u8] = b"acl/";
 
 fn acl_record(database: Oid) -> Vec<u8> {

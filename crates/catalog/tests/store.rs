@@ -76,7 +76,7 @@ fn objects_are_versioned_rows() {
 
     assert_eq!(after.system_rows(pg_database::TABLE).len(), 1);
     assert_eq!(shared.role_name(10).as_deref(), Some("postgres"));
-    let mut row = cairn_catalog::shared::role_row(shared.next_role_oid(), "bob", true);
+    let mut row = cairn_catalog::shared::role_row(shared.new_role_oid().unwrap(), "bob", true);
     row[pg_authid::ROLPASSWORD] = Datum::text("secret");
     shared.put(pg_authid::TABLE, row.clone()).unwrap();
     assert_eq!(shared.role("bob").unwrap().oid(pg_authid::OID), 16384);

@@ -116,6 +116,7 @@ fn check_name(name: &str) -> Result<()> {
 
 pub fn create(cx: &mut DdlContext<'_>, statement: &protobuf::CreateRoleStmt) -> Result<()> {
     let shared = cluster(cx)?;
+    let _changing = shared.change();
     for option in options(&statement.options) {
         let what = match &*option.defname {
             "superuser" => "superusers",
@@ -131,7 +132,7 @@ pub fn create(cx: &mut DdlContext<'_>, statement: &protobuf::CreateRoleStmt) -> 
     if shared.role(name).is_some() {
         return Err(err!(DUPLICATE_OBJECT, "role \"{name}\" already exists"));
     }
-    let oid = shared.next_role_oid();
+    let oid = shared.new_role_oid().sql()?;
     let mut row = role_row(oid, name, statement.stmt_type() == RoleStmtType::RolestmtUser);
     apply(cx, &mut row, &statement.options)?;
     shared.put(pg_authid::TABLE, row).sql()?;
@@ -173,6 +174,7 @@ fn find_row(shared: &ClusterCatalog, oid: Oid) -> Result<CatalogRow> {
 
 pub fn alter(cx: &mut DdlContext<'_>, statement: &protobuf::AlterRoleStmt) -> Result<()> {
     let shared = cluster(cx)?;
+    let _changing = shared.change();
     let oid = super::node::role(cx, required(&statement.role)?)?;
     let changes =
         |names: &[&str]| options(&statement.options).any(|option| names.contains(&&*option.defname));
@@ -214,6 +216,7 @@ pub fn alter(cx: &mut DdlContext<'_>, statement: &protobuf::AlterRoleStmt) -> Re
 
 pub fn rename(cx: &mut DdlContext<'_>, name: &str, new_name: &str) -> Result<()> {
     let shared = cluster(cx)?;
+    let _changing = shared.change();
     check_name(name)?;
     check_name(new_name)?;
     let oid = cx.role(name)?;
@@ -235,6 +238,7 @@ pub fn rename(cx: &mut DdlContext<'_>, name: &str, new_name: &str) -> Result<()>
 
 pub fn drop(cx: &mut DdlContext<'_>, statement: &protobuf::DropRoleStmt) -> Result<()> {
     let shared = cluster(cx)?;
+    let _changing = shared.change();
     check_may_change(cx, "drop")?;
     for node in &statement.roles {
         let NodeEnum::RoleSpec(spec) = inner(node)? else { continue };
@@ -401,6 +405,7 @@ fn remove_member(
 
 pub fn grant(cx: &mut DdlContext<'_>, statement: &protobuf::GrantRoleStmt) -> Result<()> {
     let shared = cluster(cx)?;
+    let _changing = shared.change();
     let admin = options(&statement.opt).any(|option| option.defname == "admin");
     for role in &statement.granted_roles {
         let role = role_of(cx, role)?;
@@ -475,6 +480,7 @@ fn change_settings(
     set: &protobuf::VariableSetStmt,
 ) -> Result<()> {
     let shared = cluster(cx)?;
+    let _changing = shared.change();
     use pg_db_role_setting as c;
     let old = shared
         .rows(c::TABLE)
