@@ -322,10 +322,15 @@ fn memory_as_told() {
     assert_eq!([0, 1, 2].map(|column| row.get::<_, String>(column)), ["4096", "8kB", "32MB"]);
     let before = memory_bytes(server.pid());
     // 160 MB, read twice.
-    let load = "create table large (id int primary key, body text);
-        insert into large select g, repeat(md5(g::text), 250) from generate_series(1, 20000) g;
-        checkpoint";
-    client.batch_execute(load).expect("rows");
+    client.batch_execute("create table large (id int primary key, body text)").expect("a table");
+    for thousand in 0..20 {
+        let load = format!(
+            "insert into large select g, repeat(md5(g::text), 250)
+                from generate_series({thousand} * 1000 + 1, {thousand} * 1000 + 1000) g"
+        );
+        client.batch_execute(&load).expect("rows");
+    }
+    client.batch_execute("checkpoint").expect("files");
     for _ in 0..2 {
         let read = "select sum(length(body)) from large";
         assert_eq!(client.query_one(read, &[]).expect("a sum").get::<_, i64>(0), 20_000 * 250 * 32);
