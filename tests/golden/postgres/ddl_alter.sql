@@ -46,7 +46,7 @@ alter table t rename constraint positive to above_zero;
 alter table t alter column d set not null;
 update t set d = 1;
 alter table t alter column d set not null;
-insert into t (id) values (9);
+insert into t (id, c) values (9, '2026-01-31');
 alter table t add unique (a);
 update t set a = id::text;
 alter table t add unique (a);
