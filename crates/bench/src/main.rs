@@ -67,7 +67,7 @@ enum Scenario {
     Analytics(scenarios::analytics::Options),
     /// Four rows that everybody wants, and two thousand sessions in line for one
     Hot(scenarios::hot::Options),
-    /// One transaction over ten million rows: memory, commit, rollback
+    /// A million rows, statement after statement: load, update, delete, roll back
     Large(scenarios::large::Options),
 }
 

@@ -74,7 +74,14 @@ fn analytics() {
 
 #[test]
 fn large() {
-    let Some(report) = run(&["large", "--rows", "20000"]) else { return };
     // That the answers are right the scenario checks itself.
-    assert!(figure(&report, "memory, peak: update") > 0.0);
+    let arguments = ["large", "--rows", "2000", "--indexes", "2", "--snapshot", "held"];
+    let Some(report) = run(&arguments) else { return };
+    let variant = "2 indexes, snapshot held";
+    assert!(figure(&report, &format!("{variant}: delete half: rollback")) > 0.0);
+    assert!(figure(&report, &format!("{variant}: before the first step: client p99")) > 0.0);
+    assert!(figure(&report, &format!("{variant}: memory at the end")) > 0.0);
+    let arguments = ["large", "--rows", "2000", "--indexes", "0", "--snapshot", "none", "--no-client"];
+    let Some(report) = run(&arguments) else { return };
+    assert!(figure(&report, "no index, no snapshot: range by the primary key") > 0.0);
 }

@@ -93,7 +93,9 @@ fn storage_error(error: StorageError) -> Error {
         }
         StorageError::Io(text) => err!(IO_ERROR, "input/output error: {text}"),
         StorageError::File { path, source } => err!(IO_ERROR, "{}: {source}", path.display()),
-        error @ (StorageError::Locked { .. } | StorageError::NewerFormat { .. }) => {
+        error @ (StorageError::Locked { .. }
+        | StorageError::NewerFormat { .. }
+        | StorageError::OldRecords { .. }) => {
             err!(OBJECT_NOT_IN_PREREQUISITE_STATE, "{error}")
         }
         StorageError::Engine(source) => Error::new(sqlstate::IO_ERROR, format!("storage engine: {source}")),

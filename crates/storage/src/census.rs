@@ -7,7 +7,8 @@
 use rocksdb::{DBRawIterator, Range, ReadOptions, properties};
 
 use crate::log_files::written_bytes;
-use crate::{Engine, Error, Result, StorageId, key, value};
+use crate::spills::{Entry, EntryReader};
+use crate::{Engine, Error, Result, StorageId, key};
 
 /// Versions of a key space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,11 +53,12 @@ impl Engine {
     pub fn census(&self, storage: StorageId) -> Result<Census> {
         let (low, high) = key::storage_range(storage);
         let mut iterator = self.passing_iterator();
+        let mut reader = self.entry_reader(None);
         let mut census = Census::default();
         let in_files = self.bytes_in_files(&low, &high);
         let counted = if in_files == 0 { COUNTED_IN_MEMORY_MAX } else { COUNTED_MAX };
         iterator.seek(&low);
-        if count(&mut iterator, &high, counted, &mut census)?.complete {
+        if count(&mut iterator, &mut reader, &high, counted, &mut census)?.complete {
             return Ok(census);
         }
         let files = self.db.live_files()?;
@@ -88,7 +90,7 @@ impl Engine {
         for sample in 0..SAMPLES {
             iterator.seek(self.key_behind(&first, &last, in_files * sample / SAMPLES));
             let mut stretch = Census::default();
-            let counted = count(&mut iterator, &high, SAMPLE, &mut stretch)?;
+            let counted = count(&mut iterator, &mut reader, &high, SAMPLE, &mut stretch)?;
             if stretch.versions > 0 {
                 let per_byte = 1.0 / counted.bytes.max(1) as f64;
                 weights += stretch.versions as f64 * per_byte;
@@ -233,25 +235,34 @@ struct Counted {
     complete: bool,
 }
 
-/// Counts versions below `high`. A marker ([`crate::spills`]) counts as a version with a row: most of them become one.
-fn count(iterator: &mut DBRawIterator<'_>, high: &[u8], max: Limit, census: &mut Census) -> Result<Counted> {
+/// Counts versions below `high`. An uncommitted write is none yet.
+fn count(
+    iterator: &mut DBRawIterator<'_>,
+    entries: &mut EntryReader,
+    high: &[u8],
+    max: Limit,
+    census: &mut Census,
+) -> Result<Counted> {
     let mut row = Vec::new();
+    let mut passed = 0;
     let mut counted = Counted::default();
-    while census.versions < max.versions && counted.bytes < max.bytes {
+    while passed < max.versions && counted.bytes < max.bytes {
         let Some((stored, payload)) = iterator.item().filter(|(stored, _)| *stored < high) else {
             iterator.status()?;
             counted.complete = true;
             break;
         };
         let (key, time) = key::split_stored(stored)?;
-        let is_value = time.is_provisional() || value::split_stored(payload)?.is_some();
-        if row != key {
-            row.clear();
-            row.extend_from_slice(key);
-            census.live += u64::from(is_value);
+        if let Entry::Version(_, payload) = entries.read(time, payload)? {
+            if row != key {
+                row.clear();
+                row.extend_from_slice(key);
+                census.live += u64::from(payload.is_some());
+            }
+            census.versions += 1;
+            census.tombstones += u64::from(payload.is_none());
         }
-        census.versions += 1;
-        census.tombstones += u64::from(!is_value);
+        passed += 1;
         counted.bytes += (stored.len() + payload.len()) as u64;
         iterator.next();
     }

@@ -10,20 +10,25 @@
 //!
 //! Going forward, versions newer than the read time come first, then the one that counts, then those it hides.
 //! Going backward they come oldest first, and the last one at or before the read time counts. In both, a few
-//! versions of a row are stepped over one by one, because a step costs a tenth of a seek; after
-//! [`STEPS_BEFORE_SEEK`] of them a seek jumps over the rest, so that 100,000 versions of a row cost what four do.
+//! versions of a row are stepped over one by one, because a step costs a tenth of a seek or less; after
+//! [`STEPS_BEFORE_SEEK`] of them a seek jumps over the rest, so that 100,000 versions of a row cost what four do. A cursor that has
+//! passed a few rows takes more steps ([`STEPS_OF_LONG_SCAN`]): as a rule all rows of a table have been written about as often.
+//!
+//! Among the versions lie writes of large transactions ([`crate::spills`]): what they are, and when they were committed, is told by
+//! their number. One that runs, or was rolled back, is stepped over.
 //!
 //! A run of rows that are all invisible is walked once, remembered, and jumped over by later scans
 //! ([`crate::dead_ranges`]).
 //!
 //! The rule a reader must not break: bounds are compared with keys, never with stored keys (see [`crate::key`]).
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::dead_ranges::{EdgeKind, Jump, Learner, Step};
 use crate::iterator::OwnedIterator;
-use crate::spills::{Resolver, SpillNumber};
-use crate::{Engine, ReadStats, Result, Timestamp, key, value};
+use crate::spills::{Entry, EntryReader, OwnWrites, Reading, place};
+use crate::{Engine, ReadStats, Result, Timestamp, key};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
@@ -33,6 +38,10 @@ pub enum Direction {
 
 /// So many versions of one row are stepped over before a seek.
 const STEPS_BEFORE_SEEK: u32 = 3;
+/// The same behind the first rows of a scan.
+const STEPS_OF_LONG_SCAN: u32 = 24;
+/// Rows that a cursor has passed before its scan counts as long.
+const LONG_SCAN: u32 = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -40,9 +49,8 @@ enum State {
     Start,
     /// Forward: on the current row's version. Backward: before the current row's versions.
     OnRow,
-    /// The current row's version is in `value`. Forward: the iterator is somewhere in the row, or right behind it. Backward:
-    /// it is on one that is too new.
-    OnResolved,
+    /// Backward only: on the first of the current row's versions that are too new; the one that counts is in `value`.
+    OnNewer,
     /// Nothing more in this range.
     End,
 }
@@ -59,17 +67,17 @@ pub struct Cursor {
     state: State,
     /// The current row's key.
     key: Vec<u8>,
-    /// The current row's value, where the iterator has left it: going backward, and in a provisional record.
+    /// Backward: the current row's value.
     value: Vec<u8>,
+    /// Forward: where in the entry under the iterator it is.
+    payload: Range<usize>,
     time: Timestamp,
     stats: ReadStats,
+    /// Rows met since the cursor was made.
+    passed: u32,
     /// `None`: does not use the index of dead ranges.
     learner: Option<Learner>,
-    /// Rows may have markers of commits that the read time sees ([`crate::spills`]).
-    resolves: bool,
-    resolver: Resolver,
-    /// Spills that have a marker on the current row.
-    markers: Vec<SpillNumber>,
+    entries: EntryReader,
 }
 
 impl Cursor {
@@ -81,39 +89,29 @@ impl Cursor {
         direction: Direction,
         at: Timestamp,
     ) -> Result<Self> {
+        Self::open_reading(engine, low, high, direction, at, Reading::Committed)
+    }
+
+    /// The same, with what else the reader sees.
+    pub fn open_reading(
+        engine: Arc<Engine>,
+        low: &[u8],
+        high: &[u8],
+        direction: Direction,
+        at: Timestamp,
+        reading: Reading,
+    ) -> Result<Self> {
         let ranges = engine.dead_ranges();
-        let learner = ranges.enabled().then(|| Learner::new(ranges.clone(), direction, ranges.mark()));
-        Self::with_learner(engine, low, high, direction, at, learner)
-    }
-
-    /// For a key space that only its reader knows and to which it still adds rows in the past (bulk load).
-    pub fn open_private(
-        engine: Arc<Engine>,
-        low: &[u8],
-        high: &[u8],
-        direction: Direction,
-        at: Timestamp,
-    ) -> Result<Self> {
-        Self::with_learner(engine, low, high, direction, at, None)
-    }
-
-    /// The learner's mark precedes the iterator.
-    fn with_learner(
-        engine: Arc<Engine>,
-        low: &[u8],
-        high: &[u8],
-        direction: Direction,
-        at: Timestamp,
-        learner: Option<Learner>,
-    ) -> Result<Self> {
-        // Before the iterator is made: what was moved by then is in it.
-        // Who reads the newest state sees commits that are still to come, too.
-        let resolves = engine.spills().unmoved() > 0 || at >= Timestamp::LAST;
+        // The mark precedes the iterator.
+        let (learner, own) = match reading {
+            _ if !ranges.enabled() => (None, own_writes(reading)),
+            Reading::Committed => (Some(Learner::new(ranges.clone(), direction, ranges.mark())), None),
+            Reading::Own(own) => (Some(Learner::of_writer(ranges.clone(), direction)), Some(own)),
+            Reading::Private(own) => (None, own),
+        };
         let iterator = engine.take_range_iterator()?;
         Ok(Cursor {
-            resolves,
-            resolver: Resolver::of_scan(direction),
-            markers: Vec::new(),
+            entries: engine.entry_reader(own),
             learner,
             engine,
             iterator: Some(iterator),
@@ -124,8 +122,10 @@ impl Cursor {
             state: State::Start,
             key: Vec::with_capacity(64),
             value: Vec::new(),
+            payload: 0..0,
             time: Timestamp::MIN,
             stats: ReadStats::default(),
+            passed: 0,
         })
     }
 
@@ -157,16 +157,17 @@ impl Cursor {
     /// The current row's value. Meaningful only after [`Cursor::advance`] returned `true`.
     #[inline]
     pub fn value(&self) -> &[u8] {
-        match (self.direction, self.state) {
-            (Direction::Backward, _) | (_, State::OnResolved) => &self.value,
-            // The version was checked when the cursor stopped on it; its first byte is the kind.
-            (Direction::Forward, _) => {
-                self.iterator.as_ref().and_then(|it| it.value()).and_then(|v| v.get(1..)).unwrap_or(&[])
+        match self.direction {
+            Direction::Backward => &self.value,
+            // The entry was read when the cursor stopped on it.
+            Direction::Forward => {
+                let entry = self.iterator.as_ref().and_then(|it| it.value());
+                entry.and_then(|entry| entry.get(self.payload.clone())).unwrap_or(&[])
             }
         }
     }
 
-    /// Time of the current row's version.
+    /// Time of the current row's version; [`Timestamp::MIN`] for an own write.
     pub fn time(&self) -> Timestamp {
         self.time
     }
@@ -188,6 +189,7 @@ impl Cursor {
         let mut walk = Walk {
             iterator: self.iterator.as_mut().expect("the iterator is given back on drop only"),
             stats: &mut self.stats,
+            passed: &mut self.passed,
         };
         let known = match self.state {
             State::End => return Ok(false),
@@ -197,7 +199,8 @@ impl Cursor {
             State::OnRow => {
                 self.learner.as_mut().and_then(|l| l.leave(&self.key, walk.stats.counters.steps()))
             }
-            State::OnResolved => None,
+            // Backward only.
+            State::OnNewer => None,
         };
         match (known, self.state) {
             (Some(jump), _) => {
@@ -206,8 +209,7 @@ impl Cursor {
                 }
             }
             (None, State::OnRow) => walk.leave_row(&self.key)?,
-            (None, State::OnResolved) => walk.pass_row(&self.key)?,
-            (None, State::Start | State::End) => walk.seek_bound(&self.low)?,
+            (None, _) => walk.seek_bound(&self.low)?,
         }
         while let Some((found, time)) = walk.current()? {
             if found >= &self.high[..] {
@@ -215,48 +217,24 @@ impl Cursor {
             }
             self.key.clear();
             self.key.extend_from_slice(found);
-            if self.resolves && time.is_provisional() {
-                let stored = walk.pass_markers(&self.key, self.at, &mut self.markers)?;
-                let after = stored.unwrap_or(Timestamp::MIN);
-                let (resolver, markers, value) = (&mut self.resolver, &self.markers, &mut self.value);
-                let resolved = resolver.resolve(&self.engine, &self.key, markers, after, self.at, value)?;
-                let visible = match (resolved, stored) {
-                    (None, Some(time)) => Some((time, walk.read_payload(value)?)),
-                    (resolved, _) => resolved,
-                };
-                if let Some((time, is_value)) = visible {
+            *walk.passed = walk.passed.saturating_add(1);
+            let row = walk.find_visible(&self.key, time, self.at, &mut self.entries)?;
+            match row.visible {
+                Sight::Version(time, Some(payload)) => {
                     walk.stats.newest_seen = walk.stats.newest_seen.max(time);
-                    if is_value {
-                        return Ok(self.give_row(time, State::OnResolved, self.value.len()));
-                    }
-                    walk.stats.counters.tombstones_skipped += 1;
+                    self.payload = payload;
+                    return Ok(self.give_row(time, State::OnRow, self.payload.len()));
                 }
-                if let Some(learner) = &mut self.learner {
-                    // Nothing is learned here: the versions are still on their way.
-                    learner.live(&self.key, walk.stats.counters.steps());
+                Sight::Own(Some(payload)) => {
+                    self.payload = payload;
+                    return Ok(self.give_row(Timestamp::MIN, State::OnRow, self.payload.len()));
                 }
-                walk.pass_row(&self.key)?;
-                continue;
+                _ => {}
             }
-            let newer = time > self.at;
-            // The version that counts; without one the iterator is on another key now, or at the end.
-            let visible = if newer { walk.find_at(&self.key, self.at)? } else { Some(time) };
-            let mut since = Timestamp::MIN;
-            if let Some(time) = visible {
-                walk.stats.newest_seen = walk.stats.newest_seen.max(time);
-                if let Some(payload) = value::split_stored(walk.iterator.value().unwrap_or(&[]))? {
-                    let value_bytes = payload.len();
-                    return Ok(self.give_row(time, State::OnRow, value_bytes));
-                }
-                walk.stats.counters.tombstones_skipped += 1;
-                since = time;
-            }
-            let step = match &mut self.learner {
-                Some(learner) => learner.dead(&self.key, since, newer, walk.stats.counters.steps()),
-                None => Step::Walk,
-            };
+            let step = pass_dead(&mut self.learner, &self.key, self.at, &row, walk.stats);
             match step {
-                Step::Walk if visible.is_some() => walk.leave_row(&self.key)?,
+                // Without a version the iterator is on another key now, or at the end.
+                Step::Walk if !matches!(row.visible, Sight::Nothing) => walk.leave_row(&self.key)?,
                 Step::Walk => {}
                 Step::Jump(jump) => {
                     if !walk.jump_forward(&jump, &self.high)? {
@@ -276,6 +254,7 @@ impl Cursor {
         let mut walk = Walk {
             iterator: self.iterator.as_mut().expect("the iterator is given back on drop only"),
             stats: &mut self.stats,
+            passed: &mut self.passed,
         };
         match self.state {
             State::End => return Ok(false),
@@ -290,10 +269,7 @@ impl Cursor {
                 }
             }
             State::OnRow => {}
-            State::OnResolved => {
-                self.markers.clear();
-                walk.skip_newer(&self.key, &mut self.markers)?;
-            }
+            State::OnNewer => walk.skip_newer(&self.key)?,
         }
         while let Some((found, _)) = walk.current()? {
             if found < &self.low[..] {
@@ -301,52 +277,24 @@ impl Cursor {
             }
             self.key.clear();
             self.key.extend_from_slice(found);
-            let markers = &mut self.markers;
-            markers.clear();
-            let mut row = walk.newest_from_oldest(&self.key, self.at, &mut self.value)?;
-            if let Some((time, true)) = row.visible
-                && row.newer_ahead
-                && !self.resolves
-            {
-                // Who wants one row is spared the steps to the next.
-                walk.stats.newest_seen = walk.stats.newest_seen.max(time);
-                return Ok(self.give_row(time, State::OnResolved, self.value.len()));
-            }
-            if row.newer_ahead {
-                row.overleapt = walk.skip_newer(&self.key, markers)?;
-            }
-            if self.resolves && row.overleapt {
-                markers.clear();
-                walk.seek_version(&self.key, Timestamp::MAX);
-                walk.collect_markers(&self.key, markers)?;
-                walk.seek_before(&self.key);
-            }
-            let marked = self.resolves && !markers.is_empty();
-            if marked {
-                let after = row.visible.map_or(Timestamp::MIN, |(time, _)| time);
-                let (resolver, value) = (&mut self.resolver, &mut self.value);
-                let resolved = resolver.resolve(&self.engine, &self.key, markers, after, self.at, value)?;
-                row.visible = resolved.or(row.visible);
-            }
-            let mut since = Timestamp::MIN;
-            if let Some((time, is_value)) = row.visible {
-                walk.stats.newest_seen = walk.stats.newest_seen.max(time);
-                if is_value {
-                    return Ok(self.give_row(time, State::OnRow, self.value.len()));
-                }
-                walk.stats.counters.tombstones_skipped += 1;
-                since = time;
-            }
-            let step = match &mut self.learner {
-                Some(learner) if marked => {
-                    // Nothing is learned here: the versions are still on their way.
-                    learner.live(&self.key, walk.stats.counters.steps());
-                    Step::Walk
-                }
-                Some(learner) => learner.dead(&self.key, since, row.newer, walk.stats.counters.steps()),
-                None => Step::Walk,
+            *walk.passed = walk.passed.saturating_add(1);
+            let (row, newer_ahead) =
+                walk.newest_from_oldest(&self.key, self.at, &mut self.entries, &mut self.value)?;
+            let given = match row.visible {
+                Sight::Version(time, Some(_)) => Some(time),
+                Sight::Own(Some(_)) => Some(Timestamp::MIN),
+                _ => None,
             };
-            match step {
+            if let Some(time) = given {
+                walk.stats.newest_seen = walk.stats.newest_seen.max(time);
+                // Who wants one row is spared the steps to the next.
+                let state = if newer_ahead { State::OnNewer } else { State::OnRow };
+                return Ok(self.give_row(time, state, self.value.len()));
+            }
+            if newer_ahead {
+                walk.skip_newer(&self.key)?;
+            }
+            match pass_dead(&mut self.learner, &self.key, self.at, &row, walk.stats) {
                 // The iterator is before the key already.
                 Step::Walk => {}
                 Step::Jump(jump) => {
@@ -390,6 +338,43 @@ impl Cursor {
     }
 }
 
+fn own_writes(reading: Reading) -> Option<OwnWrites> {
+    match reading {
+        Reading::Committed => None,
+        Reading::Own(own) => Some(own),
+        Reading::Private(own) => own,
+    }
+}
+
+/// A row of which the cursor can see nothing: what to do next.
+fn pass_dead(
+    learner: &mut Option<Learner>,
+    key: &[u8],
+    at: Timestamp,
+    row: &RowSeen,
+    stats: &mut ReadStats,
+) -> Step {
+    let since = match row.visible {
+        Sight::Version(time, _) => {
+            stats.newest_seen = stats.newest_seen.max(time);
+            stats.counters.tombstones_skipped += 1;
+            time
+        }
+        Sight::Own(_) => {
+            stats.counters.tombstones_skipped += 1;
+            Timestamp::MIN
+        }
+        Sight::Nothing => Timestamp::MIN,
+    };
+    let Some(learner) = learner else { return Step::Walk };
+    if row.running && at == Timestamp::LAST {
+        // "Up to the newest time" would outlive the commit: nothing can be learned here.
+        learner.live(key, stats.counters.steps());
+        return Step::Walk;
+    }
+    learner.dead(key, since, row.newer || row.running, stats.counters.steps())
+}
+
 /// Begins with a range: what is known to be dead at its beginning, if anything is.
 fn begin(
     engine: &Engine,
@@ -424,25 +409,40 @@ impl Drop for Cursor {
     }
 }
 
-/// What a row's versions are to a read time.
+/// What a cursor sees of a row: where in the entry the payload is, `None` for a tombstone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Sight {
+    Nothing,
+    Version(Timestamp, Option<Range<usize>>),
+    /// An own write.
+    Own(Option<Range<usize>>),
+}
+
+/// What a row's versions are to a cursor.
+#[derive(Debug)]
 struct RowSeen {
-    /// Time of the version that counts, and whether it is a value.
-    visible: Option<(Timestamp, bool)>,
+    visible: Sight,
     /// There are versions later than the read time.
     newer: bool,
-    /// The iterator is on the first of those, not before the key.
-    newer_ahead: bool,
-    /// Not all of those were seen: there may be markers among them.
-    overleapt: bool,
+    /// There are uncommitted writes of others.
+    running: bool,
 }
 
 /// Moves of the iterator, counted.
 struct Walk<'cursor> {
     iterator: &'cursor mut OwnedIterator,
     stats: &'cursor mut ReadStats,
+    /// Rows met so far.
+    passed: &'cursor mut u32,
 }
 
 impl Walk<'_> {
+    /// Versions of a row that are stepped over before a seek.
+    #[inline]
+    fn steps_before_seek(&self) -> u32 {
+        if *self.passed > LONG_SCAN { STEPS_OF_LONG_SCAN } else { STEPS_BEFORE_SEEK }
+    }
+
     /// Key and time under the iterator; `None` at either end of the store.
     #[inline]
     fn current(&self) -> Result<Option<(&[u8], Timestamp)>> {
@@ -567,32 +567,79 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// From a version of `key` that is too new: on to the newest at or before `at`, and its time; `None` if there
-    /// is none, with the iterator behind the key.
-    fn find_at(&mut self, key: &[u8], at: Timestamp) -> Result<Option<Timestamp>> {
-        for _ in 0..STEPS_BEFORE_SEEK {
-            self.stats.counters.versions_skipped += 1;
-            self.next();
-            match self.current()? {
-                Some((found, time)) if found == key => {
-                    if time <= at {
-                        return Ok(Some(time));
-                    }
-                }
-                _ => return Ok(None),
+    /// From the first entry of `key`, whose time is given, on to the one that counts at `at`. Without one the iterator is behind the
+    /// key.
+    #[inline]
+    fn find_visible(
+        &mut self,
+        key: &[u8],
+        time: Timestamp,
+        at: Timestamp,
+        entries: &mut EntryReader,
+    ) -> Result<RowSeen> {
+        if time <= at {
+            let entry = self.iterator.value().unwrap_or(&[]);
+            if let Entry::Version(time, payload) = entries.read(time, entry)?
+                && time <= at
+            {
+                let visible = Sight::Version(time, place(entry, payload));
+                return Ok(RowSeen { visible, newer: false, running: false });
             }
         }
-        self.stats.counters.versions_skipped += 1;
-        self.seek_version(key, at);
-        match self.current()? {
-            Some((found, time)) if found == key => Ok(Some(time)),
-            _ => Ok(None),
+        self.find_behind(key, time, at, entries)
+    }
+
+    /// The same, where the first entry may not be it.
+    fn find_behind(
+        &mut self,
+        key: &[u8],
+        mut time: Timestamp,
+        at: Timestamp,
+        entries: &mut EntryReader,
+    ) -> Result<RowSeen> {
+        let mut row = RowSeen { visible: Sight::Nothing, newer: false, running: false };
+        // Own writes are in front of all others, later than the read time or not.
+        let mut may_be_own = entries.has_own();
+        let mut steps = 0;
+        loop {
+            let mut is_own = false;
+            if time <= at || may_be_own {
+                let entry = self.iterator.value().unwrap_or(&[]);
+                match entries.read(time, entry)? {
+                    Entry::Version(time, payload) if time <= at => {
+                        row.visible = Sight::Version(time, place(entry, payload));
+                        return Ok(row);
+                    }
+                    Entry::Version(..) => row.newer = true,
+                    Entry::Own(payload) => {
+                        row.visible = Sight::Own(place(entry, payload));
+                        return Ok(row);
+                    }
+                    Entry::Running => row.running = true,
+                    Entry::Nothing => is_own = true,
+                }
+            } else {
+                // Whatever it is, it was committed later, if at all.
+                row.newer = true;
+            }
+            may_be_own &= is_own;
+            self.stats.counters.versions_skipped += 1;
+            if steps >= self.steps_before_seek() && time > at && !may_be_own {
+                self.seek_version(key, at);
+            } else {
+                steps += 1;
+                self.next();
+            }
+            time = match self.current()? {
+                Some((found, time)) if found == key => time,
+                _ => return Ok(row),
+            };
         }
     }
 
     /// From a version of `key` on to the first version of another key.
     fn leave_row(&mut self, key: &[u8]) -> Result<()> {
-        for _ in 0..STEPS_BEFORE_SEEK {
+        for _ in 0..self.steps_before_seek() {
             self.next();
             match self.current()? {
                 Some((found, _)) if found == key => self.stats.counters.versions_skipped += 1,
@@ -603,117 +650,97 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// From anywhere in `key`, or right behind it, on to the first version of another key.
-    fn pass_row(&mut self, key: &[u8]) -> Result<()> {
-        match self.current()? {
-            Some((found, _)) if found == key => self.leave_row(key),
-            _ => Ok(()),
-        }
-    }
-
-    /// Steps over the markers of `key`, the first of which the iterator is on if there is any, and adds their spills.
-    fn collect_markers(&mut self, key: &[u8], markers: &mut Vec<SpillNumber>) -> Result<()> {
-        while let Some((found, time)) = self.current()?
-            && found == key
-            && time.is_provisional()
-        {
-            markers.push(time.spill());
-            self.stats.counters.versions_skipped += 1;
-            self.next();
-        }
-        Ok(())
-    }
-
-    /// From the first marker of `key` on to the newest version at or before `at`, whose time it is; the iterator is behind the key
-    /// if there is none. `markers` becomes the spills that have markers.
-    #[cold]
-    fn pass_markers(
+    /// From the oldest version of `key`: the newest that counts at `at`, its payload in `payload`. Leaves the iterator
+    /// before the key, or, if the second answer is `true`, on its first version that is too new.
+    fn newest_from_oldest(
         &mut self,
         key: &[u8],
         at: Timestamp,
-        markers: &mut Vec<SpillNumber>,
-    ) -> Result<Option<Timestamp>> {
-        markers.clear();
-        self.collect_markers(key, markers)?;
-        match self.current()? {
-            Some((found, time)) if found == key => match time > at {
-                true => self.find_at(key, at),
-                false => Ok(Some(time)),
-            },
-            _ => Ok(None),
-        }
-    }
-
-    /// From the oldest version of `key`: the newest at or before `at`, its payload in `payload`. Leaves the iterator
-    /// before the key, or on its first version that is too new.
-    fn newest_from_oldest(&mut self, key: &[u8], at: Timestamp, payload: &mut Vec<u8>) -> Result<RowSeen> {
-        let mut visible = None;
-        for _ in 0..=STEPS_BEFORE_SEEK {
+        entries: &mut EntryReader,
+        payload: &mut Vec<u8>,
+    ) -> Result<(RowSeen, bool)> {
+        let mut row = RowSeen { visible: Sight::Nothing, newer: false, running: false };
+        let may_be_own = entries.has_own();
+        for _ in 0..=self.steps_before_seek() {
             let time = match self.current()? {
                 Some((found, time)) if found == key => time,
-                _ => return Ok(RowSeen { visible, newer: false, newer_ahead: false, overleapt: false }),
+                _ => return Ok((row, false)),
             };
-            if time > at {
-                return Ok(RowSeen { visible, newer: true, newer_ahead: true, overleapt: false });
+            if time > at && !may_be_own {
+                row.newer = true;
+                return Ok((row, true));
             }
-            if visible.is_some() {
-                self.stats.counters.versions_skipped += 1;
+            let entry = self.iterator.value().unwrap_or(&[]);
+            let seen = match entries.read(time, entry)? {
+                Entry::Version(time, value) if time <= at => {
+                    Some((Sight::Version(time, place(entry, value)), value))
+                }
+                Entry::Own(value) => Some((Sight::Own(place(entry, value)), value)),
+                Entry::Version(..) => {
+                    row.newer = true;
+                    None
+                }
+                Entry::Running => {
+                    row.running = true;
+                    None
+                }
+                Entry::Nothing => None,
+            };
+            if let Some((sight, value)) = seen {
+                if !matches!(row.visible, Sight::Nothing) {
+                    self.stats.counters.versions_skipped += 1;
+                }
+                row.visible = sight;
+                payload.clear();
+                payload.extend_from_slice(value.unwrap_or_default());
             }
-            visible = Some((time, self.read_payload(payload)?));
             self.prev();
         }
         match self.current()? {
             Some((found, _)) if found == key => {}
-            _ => return Ok(RowSeen { visible, newer: false, newer_ahead: false, overleapt: false }),
+            _ => return Ok((row, false)),
         }
+        // Many versions: from the other side.
         self.stats.counters.versions_skipped += 1;
-        self.seek_version(key, at);
-        if let Some((found, time)) = self.current()?
-            && found == key
-        {
-            visible = Some((time, self.read_payload(payload)?));
+        self.seek_version(key, if may_be_own { Timestamp::MAX } else { at });
+        let row = match self.current()? {
+            Some((found, time)) if found == key => self.find_behind(key, time, at, entries)?,
+            _ => row,
+        };
+        let copied = match &row.visible {
+            Sight::Version(_, place) | Sight::Own(place) => place.clone(),
+            Sight::Nothing => None,
+        };
+        payload.clear();
+        if let Some(bytes) = copied.and_then(|place| self.iterator.value()?.get(place)) {
+            payload.extend_from_slice(bytes);
         }
-        self.prev();
-        let newer = matches!(self.current()?, Some((found, _)) if found == key);
-        if newer {
+        // What lies between here and the front of the row, if anything, is newer.
+        let has_newer = if row.visible == Sight::Nothing {
+            at < Timestamp::LAST
+        } else {
+            self.prev();
+            matches!(self.current()?, Some((found, _)) if found == key)
+        };
+        if has_newer || row.visible == Sight::Nothing {
             self.stats.counters.versions_skipped += 1;
             self.seek_before(key);
         }
-        Ok(RowSeen { visible, newer, newer_ahead: false, overleapt: newer })
+        Ok((RowSeen { newer: row.newer || has_newer, ..row }, false))
     }
 
-    /// From a version of `key` that is too new, going backward: before the key. Adds the spills of markers that it steps over;
-    /// `true` if it has leapt over some of the versions.
-    fn skip_newer(&mut self, key: &[u8], markers: &mut Vec<SpillNumber>) -> Result<bool> {
+    /// From a version of `key` that is too new, going backward: before the key.
+    fn skip_newer(&mut self, key: &[u8]) -> Result<()> {
         let mut steps = 0;
-        loop {
-            match self.current()? {
-                Some((found, time)) if found == key => {
-                    if time.is_provisional() {
-                        markers.push(time.spill());
-                    }
-                }
-                _ => return Ok(false),
-            }
+        while matches!(self.current()?, Some((found, _)) if found == key) {
             self.stats.counters.versions_skipped += 1;
-            if steps == STEPS_BEFORE_SEEK {
+            if steps == self.steps_before_seek() {
                 self.seek_before(key);
-                return Ok(true);
+                return Ok(());
             }
             steps += 1;
             self.prev();
         }
-    }
-
-    /// Copies the payload under the iterator; `false` for a tombstone.
-    fn read_payload(&self, payload: &mut Vec<u8>) -> Result<bool> {
-        payload.clear();
-        match value::split_stored(self.iterator.value().unwrap_or(&[]))? {
-            Some(bytes) => {
-                payload.extend_from_slice(bytes);
-                Ok(true)
-            }
-            None => Ok(false),
-        }
+        Ok(())
     }
 }

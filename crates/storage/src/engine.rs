@@ -22,7 +22,8 @@ use crate::gc::{self, Retention};
 use crate::iterator::{Mode, OwnedIterator, Pool};
 use crate::log_files::{self, LogFiles};
 use crate::meta::{self, Counter, SequenceRecord};
-use crate::spills::{COLUMN_FAMILY as PROVISIONAL, Resolver, SpillNumber, Spills};
+use crate::row_locks::COLUMN_FAMILY as ROW_LOCKS;
+use crate::spills::{Entry, EntryReader, Spills, place};
 use crate::{
     Clock, DeadRanges, EngineOptions, Error, Pins, ReadStats, Resources, Result, StorageId, Timestamp, key,
     options, value,
@@ -56,7 +57,6 @@ pub struct Engine {
     pub(crate) history: Mutex<History>,
     /// One collector at a time.
     pub(crate) collecting: Mutex<()>,
-    pub(crate) spills: Spills,
     log_files: Mutex<LogFiles>,
 }
 
@@ -98,10 +98,10 @@ impl Engine {
         let mut families = vec![
             ColumnFamilyDescriptor::new(VERSIONS, options::versions(engine_options, resources, &collector)),
             ColumnFamilyDescriptor::new(meta::COLUMN_FAMILY, options::meta(resources)),
-            ColumnFamilyDescriptor::new(PROVISIONAL, options::provisional(engine_options, resources)),
+            ColumnFamilyDescriptor::new(ROW_LOCKS, options::row_locks(engine_options, resources)),
         ];
         for name in present {
-            if name != VERSIONS && name != meta::COLUMN_FAMILY && name != PROVISIONAL {
+            if name != VERSIONS && name != meta::COLUMN_FAMILY && name != ROW_LOCKS {
                 families.push(ColumnFamilyDescriptor::new(name, options::meta(resources)));
             }
         }
@@ -130,7 +130,6 @@ impl Engine {
             gc: collector,
             history: Mutex::new(History::new(engine_options.retention)),
             collecting: Mutex::new(()),
-            spills: Spills::default(),
             log_files: Mutex::default(),
         };
         engine.check_format()?;
@@ -144,6 +143,7 @@ impl Engine {
         engine.ceiling = AtomicU64::new(ceiling.0);
         engine.recovered = ceiling;
         engine.dead_ranges.settle(ceiling);
+        engine.note_durable(ceiling);
         engine.read_history()?;
         clock.advance_past(ceiling);
         Ok(engine)
@@ -164,22 +164,23 @@ impl Engine {
     }
 
     fn check_format(&self) -> Result<()> {
-        match self.meta_get(meta::FORMAT_KEY)? {
-            Some(bytes) => {
-                let found = meta::read_u32("format number", &bytes)?;
-                if found > meta::FORMAT {
-                    let path = self.path.clone();
-                    return Err(Error::NewerFormat { path, found, supported: meta::FORMAT });
-                }
-                Ok(())
+        if let Some(bytes) = self.meta_get(meta::FORMAT_KEY)? {
+            let found = meta::read_u32("format number", &bytes)?;
+            let path = self.path.clone();
+            if found > meta::FORMAT {
+                return Err(Error::NewerFormat { path, found, supported: meta::FORMAT });
             }
-            None => {
-                let mut batch = self.batch();
-                batch.meta_put(meta::FORMAT_KEY, &meta::FORMAT.to_be_bytes());
-                self.write(batch)?;
-                self.sync()
+            if found == meta::FORMAT {
+                return Ok(());
+            }
+            if self.has_records_of_format_1()? {
+                return Err(Error::OldRecords { path, found });
             }
         }
+        let mut batch = self.batch();
+        batch.meta_put(meta::FORMAT_KEY, &meta::FORMAT.to_be_bytes());
+        self.write(batch)?;
+        self.sync()
     }
 
     fn read_history(&self) -> Result<()> {
@@ -298,10 +299,8 @@ impl Engine {
 
     /// For several point reads in a row: sees what was written before the call.
     pub fn point_reader(&self) -> Result<PointReader<'_>> {
-        // Before the iterator is made: what was moved by then is in it.
-        let resolves = self.spills.unmoved() > 0;
         let iterator = self.pool.take(&self.db, Mode::Point)?;
-        Ok(PointReader { engine: self, iterator: Some(iterator), resolves, resolved: Vec::new() })
+        Ok(PointReader { engine: self, iterator: Some(iterator), entries: self.entry_reader(None) })
     }
 
     /// The newest version of `key` at or before `at`.
@@ -332,7 +331,7 @@ impl Engine {
 
     /// Transactions that are too large for memory.
     pub fn spills(&self) -> &Spills {
-        &self.spills
+        &self.gc.spills
     }
 
     // ---- without versions -------------------------------------------------------------------------------
@@ -341,8 +340,8 @@ impl Engine {
         self.db.cf_handle(meta::COLUMN_FAMILY).expect("the column family is named when the store is opened")
     }
 
-    pub(crate) fn provisional_family(&self) -> &ColumnFamily {
-        self.db.cf_handle(PROVISIONAL).expect("the column family is named when the store is opened")
+    pub(crate) fn row_lock_family(&self) -> &ColumnFamily {
+        self.db.cf_handle(ROW_LOCKS).expect("the column family is named when the store is opened")
     }
 
     pub(crate) fn meta_get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
@@ -411,7 +410,7 @@ impl Engine {
     /// Writes the memtables to files.
     pub fn flush(&self) -> Result<()> {
         self.db.flush()?;
-        self.db.flush_cf(self.provisional_family())?;
+        self.db.flush_cf(self.row_lock_family())?;
         Ok(self.db.flush_cf(self.meta_family())?)
     }
 
@@ -494,41 +493,36 @@ impl<'engine> Batch<'engine> {
 
     /// A value, or a tombstone for `None`.
     pub fn version(&mut self, key: &[u8], time: Timestamp, payload: Option<&[u8]>) {
-        debug_assert!(key.len() >= key::STORAGE_ID_BYTES && time > Timestamp::MIN && time <= Timestamp::LAST);
-        let InFlight { engine, writing } = &mut self.in_flight;
         if payload.is_some() {
+            let InFlight { engine, writing } = &mut self.in_flight;
             engine.dead_ranges.register(writing, key);
         }
-        key::write_stored(&mut self.key, key, time);
-        value::write_stored(&mut self.value, payload);
-        engine.gc.watch.note(key);
-        let bytes = self.key.len() + self.value.len();
-        let storage = key::storage_of(key).unwrap_or_default();
-        self.writes.note(storage, key, time, payload.is_none(), bytes);
-        self.rocks.put(&self.key, &self.value);
+        let mut value = std::mem::take(&mut self.value);
+        value::write_stored(&mut value, payload);
+        self.entry(key, time, &value, payload.is_none());
+        self.value = value;
     }
 
-    /// Inside the commit section: an uncommitted write of the key is on its way.
-    pub(crate) fn marker(&mut self, key: &[u8], time: Timestamp) {
-        debug_assert!(key.len() >= key::STORAGE_ID_BYTES && time.is_provisional());
+    /// Values are going to be written at these keys, which are ascending.
+    pub(crate) fn register_values(&mut self, keys: &[&[u8]]) {
         let InFlight { engine, writing } = &mut self.in_flight;
-        engine.dead_ranges.register(writing, key);
-        engine.gc.watch.note(key);
-        key::write_stored(&mut self.key, key, time);
-        self.rocks.put(&self.key, [value::MARKER]);
+        engine.dead_ranges.register_many(writing, keys);
     }
 
-    pub(crate) fn delete_marker(&mut self, key: &[u8], time: Timestamp) {
+    /// An entry with this stored value. The key of a value was registered with the index of dead ranges.
+    pub(crate) fn entry(&mut self, key: &[u8], time: Timestamp, value: &[u8], is_tombstone: bool) {
+        debug_assert!(key.len() >= key::STORAGE_ID_BYTES && time > Timestamp::MIN && time <= Timestamp::LAST);
+        let engine = self.engine();
         key::write_stored(&mut self.key, key, time);
-        self.rocks.single_delete(&self.key);
+        engine.gc.watch.note(key);
+        let bytes = self.key.len() + value.len();
+        let storage = key::storage_of(key).unwrap_or_default();
+        self.writes.note(storage, key, time, is_tombstone, bytes);
+        self.rocks.put(&self.key, value);
     }
 
     pub(crate) fn engine(&self) -> &'engine Engine {
         self.in_flight.engine
-    }
-
-    pub(crate) fn rocks(&mut self) -> &mut WriteBatch {
-        &mut self.rocks
     }
 
     pub fn set_counter(&mut self, counter: Counter, first_unreserved: u64) {
@@ -612,10 +606,7 @@ pub struct PointReader<'engine> {
     engine: &'engine Engine,
     /// `None` only while it is being dropped.
     iterator: Option<OwnedIterator>,
-    /// Keys may have markers of commits that the reader's time sees.
-    resolves: bool,
-    /// Payload of a version that is still in a provisional record.
-    resolved: Vec<u8>,
+    entries: EntryReader,
 }
 
 impl PointReader<'_> {
@@ -641,24 +632,22 @@ impl PointReader<'_> {
     fn find(&mut self, key: &[u8], at: Timestamp, stats: &mut ReadStats) -> Result<Option<Found<'_>>> {
         stats.counters.requests += 1;
         stats.counters.seeks += 1;
-        self.seek_version(key, if self.resolves { Timestamp::MAX } else { at });
-        let Some(mut time) = self.time_of(key)? else { return Ok(None) };
-        let mut is_value = None;
-        if time > at || time.is_provisional() {
-            match self.find_behind_markers(key, at.min(Timestamp::LAST), stats)? {
-                Some(Place::Iterator(found)) => time = found,
-                Some(Place::Record(found, value)) => {
-                    time = found;
-                    is_value = Some(value);
+        self.seek_version(key, at);
+        let iterator = self.iterator.as_mut().expect("the iterator is given back on drop only");
+        let (time, payload) = loop {
+            let Some((time, stored)) = entry_of(iterator, key)? else { return Ok(None) };
+            match self.entries.read(time, stored)? {
+                Entry::Version(time, payload) if time <= at => break (time, place(stored, payload)),
+                // Uncommitted, rolled back, or committed later than it was written.
+                _ => {
+                    stats.counters.versions_skipped += 1;
+                    stats.counters.nexts += 1;
+                    iterator.next();
                 }
-                None => return Ok(None),
             }
-        }
-        let payload = match is_value {
-            Some(is_value) => is_value.then_some(&self.resolved[..]),
-            None => value::split_stored(self.iterator().value().unwrap_or(&[]))?,
         };
         stats.newest_seen = stats.newest_seen.max(time);
+        let payload = payload.and_then(|place| iterator.value()?.get(place));
         match payload {
             Some(payload) => {
                 stats.counters.keys_found += 1;
@@ -668,20 +657,12 @@ impl PointReader<'_> {
         }
         Ok(Some((time, payload)))
     }
-}
 
-/// Where the version of a key is.
-enum Place {
-    Iterator(Timestamp),
-    /// In `resolved`; and whether it is a value.
-    Record(Timestamp, bool),
-}
-
-impl PointReader<'_> {
     fn iterator(&mut self) -> &mut OwnedIterator {
         self.iterator.as_mut().expect("the iterator is given back on drop only")
     }
 
+    /// To the newest entry of `key` of a time at or before `at`.
     pub(crate) fn seek_version(&mut self, key: &[u8], at: Timestamp) {
         let iterator = self.iterator();
         let mut target = std::mem::take(&mut iterator.target);
@@ -690,61 +671,67 @@ impl PointReader<'_> {
         iterator.target = target;
     }
 
-    /// Time of the version under the iterator, if it is one of `key`.
-    #[inline]
-    fn time_of(&mut self, key: &[u8]) -> Result<Option<Timestamp>> {
-        let iterator = self.iterator();
-        let Some(stored) = iterator.key() else {
-            iterator.status()?;
-            return Ok(None);
-        };
-        let (found, time) = key::split_stored(stored)?;
-        Ok((found == key).then_some(time))
+    pub(crate) fn next(&mut self) {
+        self.iterator().next();
     }
 
-    /// From the first marker of `key`, or its first version, on to its newest version; the spills that the markers are of.
-    pub(crate) fn pass_markers(&mut self, key: &[u8], stats: &mut ReadStats) -> Result<Vec<SpillNumber>> {
-        let mut numbers = Vec::new();
-        while let Some(time) = self.time_of(key)?
-            && time.is_provisional()
-        {
-            numbers.push(time.spill());
-            stats.counters.versions_skipped += 1;
-            stats.counters.nexts += 1;
-            self.iterator().next();
-        }
-        Ok(numbers)
+    /// Time and stored value of the entry under the iterator, if it is one of `key`.
+    pub(crate) fn entry_of(&mut self, key: &[u8]) -> Result<Option<(Timestamp, &[u8])>> {
+        entry_of(self.iterator(), key)
     }
+}
 
-    /// The newest version at or before `at`, from a marker or version that is too new.
-    #[cold]
-    fn find_behind_markers(
-        &mut self,
-        key: &[u8],
-        at: Timestamp,
-        stats: &mut ReadStats,
-    ) -> Result<Option<Place>> {
-        let numbers = self.pass_markers(key, stats)?;
-        let mut found = self.time_of(key)?;
-        if found.is_some_and(|time| time > at) {
-            stats.counters.seeks += 1;
-            self.seek_version(key, at);
-            found = self.time_of(key)?;
-        }
-        let after = found.unwrap_or(Timestamp::MIN);
-        let resolved =
-            Resolver::default().resolve(self.engine, key, &numbers, after, at, &mut self.resolved)?;
-        Ok(match resolved {
-            Some((time, is_value)) => Some(Place::Record(time, is_value)),
-            None => found.map(Place::Iterator),
-        })
-    }
+#[inline]
+fn entry_of<'iterator>(
+    iterator: &'iterator OwnedIterator,
+    key: &[u8],
+) -> Result<Option<(Timestamp, &'iterator [u8])>> {
+    let Some((stored, value)) = iterator.item() else {
+        iterator.status()?;
+        return Ok(None);
+    };
+    let (found, time) = key::split_stored(stored)?;
+    Ok((found == key).then_some((time, value)))
 }
 
 impl Drop for PointReader<'_> {
     fn drop(&mut self) {
         if let Some(iterator) = self.iterator.take() {
             self.engine.pool.give_back(Mode::Point, iterator);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A directory of format 1 opens, and is of the present format from then on, unless a large transaction's records are in it.
+    #[test]
+    fn format_1_opens() {
+        for has_records in [false, true] {
+            let directory = tempfile::tempdir().unwrap();
+            let open = || {
+                let resources = Resources::new(8 << 20, 4 << 20);
+                Engine::open(directory.path(), &EngineOptions::default(), &resources, &Clock::system())
+            };
+            let engine = open().unwrap();
+            engine.db.put_cf(engine.meta_family(), meta::FORMAT_KEY, 1u32.to_be_bytes()).unwrap();
+            // What format 1 had there: spill number, storage id, key.
+            let record = [&7u64.to_be_bytes()[..], &9u32.to_be_bytes(), b"k"].concat();
+            if has_records {
+                engine.db.put_cf(engine.row_lock_family(), record, [0]).unwrap();
+            }
+            drop(engine);
+            match open() {
+                Ok(engine) => {
+                    assert!(!has_records);
+                    let format = engine.meta_get(meta::FORMAT_KEY).unwrap().unwrap();
+                    assert_eq!(format, meta::FORMAT.to_be_bytes());
+                }
+                Err(Error::OldRecords { found: 1, .. }) => assert!(has_records),
+                Err(error) => panic!("{error}"),
+            }
         }
     }
 }

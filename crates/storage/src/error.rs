@@ -23,6 +23,9 @@ pub enum Error {
     /// A newer Cairn wrote the directory.
     #[error("directory \"{}\" has format {found}; this version of Cairn reads formats up to {supported}", path.display())]
     NewerFormat { path: PathBuf, found: u32, supported: u32 },
+    /// An older Cairn wrote the directory, and a large transaction's writes are in it in a way that this one does not read.
+    #[error("directory \"{}\" has format {found} and records of a large transaction, which this version of Cairn does not read; start the version that wrote it once more, and stop it when it is idle", path.display())]
+    OldRecords { path: PathBuf, found: u32 },
     /// RocksDB refuses further writes, or another error of it that has no class above.
     #[error("storage engine: {0}")]
     Engine(#[source] rocksdb::Error),

@@ -25,21 +25,7 @@ pub(crate) struct OwnedIterator {
 
 impl OwnedIterator {
     fn new(db: Arc<DB>, options: ReadOptions) -> Self {
-        Self::make(db, |db| db.raw_iterator_opt(options))
-    }
-
-    /// Over another column family than the versions', which exists.
-    pub(crate) fn of_family(db: Arc<DB>, family: &str) -> Self {
-        let mut options = ReadOptions::default();
-        options.set_background_purge_on_iterator_cleanup(true);
-        Self::make(db, |db| {
-            let family = db.cf_handle(family).expect("the column family is named when the store is opened");
-            db.raw_iterator_cf_opt(family, options)
-        })
-    }
-
-    fn make(db: Arc<DB>, iterator: impl FnOnce(&DB) -> DBRawIterator<'_>) -> Self {
-        let iterator = iterator(&db);
+        let iterator = db.raw_iterator_opt(options);
         // SAFETY: the lifetime stands for the borrow of `*db`. The Arc is stored beside the iterator, never given
         // out or replaced, and dropped after it (see Drop), so the store outlives every use of the iterator; an
         // Arc's target does not move when the Arc does.

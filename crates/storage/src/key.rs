@@ -18,7 +18,9 @@
 //! - Range bounds are free of that rule: a bound may have a stored key as a prefix (`key 00` is the usual way to
 //!   say "behind `key`"), so bounds are compared with keys, never with stored keys.
 //! - No version has time 0 or the largest time; both are bounds.
-//! - The largest times are those of markers, which are no versions ([`crate::spills`]).
+//! - The time in the key is the commit time, or, of a write of a large transaction, the time of the write; then the value
+//!   says what the commit time is ([`crate::value`]). Commit times of a row's versions are in the order of these times, because
+//!   whoever writes a row holds its lock from before the write until after the commit.
 
 use crate::{Error, Result, Timestamp};
 

@@ -8,7 +8,7 @@
 //! - [`key`] and [`value`]: the stored bytes of a version
 //! - [`meta`]: everything that has no versions (format number, counters, sequences, given-up key spaces)
 //! - [`Engine`]: one directory: open and recovery, writing, point reads
-//! - [`Cursor`]: visible rows of a range, in both directions
+//! - [`Cursor`]: visible rows of a range, in both directions; [`AscendingReader`]: the newest state of key after key
 //! - [`pins`]: which past times somebody still reads; [`gc`]: what goes when nobody does
 //! - [`spills`]: uncommitted writes that are too large for memory
 //! - [`dead_ranges`]: where nothing is visible, so that cursors need not look
@@ -16,6 +16,7 @@
 //!
 //! The rule a reader must not break: **one storage id, no key a prefix of another** (see [`key`]).
 
+mod ascending;
 mod census;
 pub mod clock;
 mod cursor;
@@ -38,6 +39,7 @@ mod sync;
 pub mod timestamp;
 pub mod value;
 
+pub use ascending::AscendingReader;
 pub use census::{Census, Space};
 pub use clock::{Clock, SystemTime, TimeSource};
 pub use cursor::{Cursor, Direction};
@@ -48,6 +50,6 @@ pub use gc::{Collected, DEFAULT_RETENTION, Horizons, PastPin, Retention, Section
 pub use key::StorageId;
 pub use options::{EngineOptions, Resources};
 pub use pins::{Pin, PinGuard, PinInfo, PinKind, PinView, Pins};
-pub use spills::{ProvisionalCursor, SpillNumber, SpillState, Spills};
+pub use spills::{SpillNumber, SpillState, Spills};
 pub use stats::{ReadCounters, ReadStats};
 pub use timestamp::Timestamp;

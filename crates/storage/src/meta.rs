@@ -12,6 +12,7 @@
 //! 21 [storage id, 4 bytes] dropped storage: time of the drop, u64
 //! 22 [storage id, 4 bytes] retention and horizon of its own: layout in `gc/horizon.rs`
 //! 23 [spill number, 8 bytes] commit record of a spill: layout in `spills/record.rs`
+//! 24 [spill number, 8 bytes] [storage id, 4 bytes] the spill has written to the storage: empty
 //! 30 [name]                record of the floor above (the system store's databases and roles)
 //! ```
 //! All numbers are big endian.
@@ -26,14 +27,16 @@
 //!   the batch that commits the creating transaction. Whoever opens the directory finds records of transactions
 //!   that died: it deletes the key space and the record in one batch.
 //! - Horizons: durable before anything is collected by them; they never go back.
-//! - A spill's commit record is what commits it; it goes with the last of its provisional records ([`crate::spills`]).
+//! - A spill's commit record is what commits it; it goes when none of its provisional records is left ([`crate::spills`]).
+//! - The record of a spill's storage precedes its first provisional record there in the log, and goes with the commit record.
 //! - A dropped record is written by the batch that commits the drop; versions of that storage may be removed
 //!   once no retained time lies before the drop.
 
 use crate::{Error, Result, StorageId, Timestamp};
 
-/// Format of the directory that this code writes; it reads this one and all before it.
-pub const FORMAT: u32 = 1;
+/// Format of the directory that this code writes; it reads this one and all before it. Format 1 had the values of provisional
+/// records apart from the versions.
+pub const FORMAT: u32 = 2;
 
 pub(crate) const COLUMN_FAMILY: &str = "meta";
 
@@ -46,7 +49,8 @@ const SEQUENCE: u8 = 0x10;
 pub(crate) const PENDING: u8 = 0x20;
 pub(crate) const DROPPED: u8 = 0x21;
 pub(crate) const RETENTION: u8 = 0x22;
-const SPILL: u8 = 0x23;
+pub(crate) const SPILL: u8 = 0x23;
+pub(crate) const SPILL_STORAGE: u8 = 0x24;
 pub(crate) const RECORD: u8 = 0x30;
 
 /// Numbers that are reserved ahead and never given out twice.
@@ -95,6 +99,27 @@ pub(crate) fn spill_key(number: u64) -> [u8; 9] {
     let mut key = [SPILL; 9];
     key[1..].copy_from_slice(&number.to_be_bytes());
     key
+}
+
+pub(crate) fn spill_storages_prefix(number: u64) -> [u8; 9] {
+    let mut key = [SPILL_STORAGE; 9];
+    key[1..].copy_from_slice(&number.to_be_bytes());
+    key
+}
+
+pub(crate) fn spill_storage_key(number: u64, storage: StorageId) -> Vec<u8> {
+    [&spill_storages_prefix(number)[..], &storage.to_be_bytes()].concat()
+}
+
+pub(crate) fn read_spill_key(key: &[u8]) -> Result<u64> {
+    read_u64("commit record's key", key.get(1..).unwrap_or_default())
+}
+
+pub(crate) fn read_spill_storage_key(key: &[u8]) -> Result<(u64, StorageId)> {
+    const WHAT: &str = "key of a spill's storage";
+    let (number, storage) =
+        key.get(1..).and_then(|rest| rest.split_at_checked(8)).ok_or_else(|| corrupt(WHAT, key))?;
+    Ok((read_u64(WHAT, number)?, read_u32(WHAT, storage)?))
 }
 
 pub(crate) fn record_key(name: &[u8]) -> Vec<u8> {
@@ -152,7 +177,7 @@ mod tests {
 
     #[test]
     fn layout_is_pinned() {
-        assert_eq!(FORMAT, 1, "a new format needs a fixture of the old one that still opens");
+        assert_eq!(FORMAT, 2, "a new format needs a test that the old one still opens (engine.rs)");
         assert_eq!(counter_key(Counter::Oid), [3, 1]);
         assert_eq!(counter_key(Counter::StorageId), [3, 2]);
         assert_eq!(sequence_key(258), [0x10, 0, 0, 1, 2]);
@@ -160,6 +185,9 @@ mod tests {
         assert_eq!(dropped_key(258), [0x21, 0, 0, 1, 2]);
         assert_eq!(retention_key(258), [0x22, 0, 0, 1, 2]);
         assert_eq!(spill_key(258), [0x23, 0, 0, 0, 0, 0, 0, 1, 2]);
+        assert_eq!(spill_storage_key(258, 3), [0x24, 0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 3]);
+        assert_eq!(read_spill_key(&spill_key(258)).unwrap(), 258);
+        assert_eq!(read_spill_storage_key(&spill_storage_key(258, 3)).unwrap(), (258, 3));
         assert_eq!(counter_key(Counter::Spill), [3, 3]);
         assert_eq!(HISTORY_KEY, [4]);
         assert_eq!(record_key(b"x"), [0x30, b'x']);
@@ -173,6 +201,8 @@ mod tests {
         fn decoders_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..16)) {
             let _ = SequenceRecord::decode(&bytes);
             let _ = read_storage_key(&bytes);
+            let _ = read_spill_key(&bytes);
+            let _ = read_spill_storage_key(&bytes);
             let _ = read_u32("x", &bytes);
             let _ = read_time("x", &bytes);
         }

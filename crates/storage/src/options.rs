@@ -1,6 +1,6 @@
 //! What RocksDB is told, and why.
 //!
-//! Three column families: `default` holds versions, `provisional` the uncommitted writes of large transactions, `meta` what has
+//! Three column families: `default` holds versions, `provisional` row locks that need too much memory, `meta` what has
 //! no versions. More than one matters: with several
 //! column families RocksDB syncs closed logs before it installs a flushed file, so data in a file never
 //! outlives a record in `meta` that came before it in the log (pending storages, counters).
@@ -173,8 +173,8 @@ pub(crate) fn versions(
     rocks
 }
 
-/// The column family of provisional records: written in key order per spill, read back in that order, then deleted by ranges.
-pub(crate) fn provisional(options: &EngineOptions, resources: &Resources) -> Options {
+/// The column family of row locks: written in key order per transaction, read one by one, then deleted by ranges.
+pub(crate) fn row_locks(options: &EngineOptions, resources: &Resources) -> Options {
     let mut rocks = Options::default();
     let mut table = BlockBasedOptions::default();
     table.set_block_cache(&resources.cache);

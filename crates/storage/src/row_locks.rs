@@ -1,22 +1,24 @@
 //! Row locks of running transactions that have too many of them for memory.
 //!
-//! A record per key lies among the provisional ones, behind those of all spills:
-//!
 //! ```text
 //! column family   key                                                value
 //! provisional     [number u64, the highest bit set][storage][key]    what the floor above makes of it
 //! ```
 //!
 //! They end with the process: they are written past the log, and what a crash leaves of them in files is deleted when the
-//! store is opened. A transaction's records are forgotten by one range delete, however many they are.
+//! store is opened. A transaction's records are forgotten by one range delete, however many they are. (Numbers without the highest
+//! bit are records of writes, of directories of format 1.)
 
 use rocksdb::{WriteBatch, WriteOptions};
 
-use crate::spills::{SpillNumber, record};
+use crate::spills::SpillNumber;
 use crate::{Engine, Result};
 
-/// Apart from the numbers of spills, which are below 2^52.
-pub(crate) const LOCKS: u64 = 1 << 63;
+/// Its name is older than what it holds.
+pub(crate) const COLUMN_FAMILY: &str = "provisional";
+
+/// The highest bit.
+const LOCKS: u64 = 1 << 63;
 
 fn past_the_log() -> WriteOptions {
     let mut options = WriteOptions::default();
@@ -25,9 +27,12 @@ fn past_the_log() -> WriteOptions {
 }
 
 fn record_key(number: SpillNumber, key: &[u8]) -> Vec<u8> {
-    let mut record_key = Vec::with_capacity(8 + key.len());
-    record::write_key(&mut record_key, LOCKS | number, key);
-    record_key
+    [&prefix(LOCKS | number)[..], key].concat()
+}
+
+/// All records of a transaction begin with it.
+fn prefix(number: u64) -> [u8; 8] {
+    number.to_be_bytes()
 }
 
 impl Engine {
@@ -39,14 +44,14 @@ impl Engine {
     ) -> Result<()> {
         let mut batch = WriteBatch::default();
         for (key, record) in records {
-            batch.put_cf(self.provisional_family(), record_key(number, key), record);
+            batch.put_cf(self.row_lock_family(), record_key(number, key), record);
         }
         Ok(self.db.write_opt(batch, &past_the_log())?)
     }
 
     /// A transaction's record of a key.
     pub fn row_lock(&self, number: SpillNumber, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.provisional_record(LOCKS | number, key)
+        Ok(self.db.get_cf(self.row_lock_family(), record_key(number, key))?)
     }
 
     /// The transaction has ended.
@@ -56,16 +61,25 @@ impl Engine {
 
     /// No transaction runs.
     pub(crate) fn forget_all_row_locks(&self) -> Result<()> {
-        let mut iterator = self.db.raw_iterator_cf(self.provisional_family());
-        iterator.seek(record::prefix(LOCKS));
+        let mut iterator = self.db.raw_iterator_cf(self.row_lock_family());
+        iterator.seek(prefix(LOCKS));
         let any = iterator.valid();
         iterator.status()?;
         if any { self.forget_from(LOCKS, u64::MAX) } else { Ok(()) }
     }
 
+    /// Whether there are writes of large transactions as format 1 had them.
+    pub(crate) fn has_records_of_format_1(&self) -> Result<bool> {
+        let mut iterator = self.db.raw_iterator_cf(self.row_lock_family());
+        iterator.seek_to_first();
+        let found = iterator.key().is_some_and(|key| key < &prefix(LOCKS)[..]);
+        iterator.status()?;
+        Ok(found)
+    }
+
     fn forget_from(&self, first: u64, behind: u64) -> Result<()> {
         let mut batch = WriteBatch::default();
-        batch.delete_range_cf(self.provisional_family(), record::prefix(first), record::prefix(behind));
+        batch.delete_range_cf(self.row_lock_family(), prefix(first), prefix(behind));
         Ok(self.db.write_opt(batch, &past_the_log())?)
     }
 }

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use cairn_storage::spills::Reading;
 use cairn_storage::{
     Clock, Cursor, Direction, Engine, EngineOptions, PinKind, ReadStats, Resources, Timestamp, key,
 };
@@ -603,7 +604,10 @@ fn race_with_a_bulk_load() {
     store.write(0..100, Some(b"x"));
     store.write(0..100, None);
     let (low, high) = key::storage_range(7);
-    let open = |at| Cursor::open_private(store.engine.clone(), &low, &high, Direction::Forward, at).unwrap();
+    let private = || Reading::Private(None);
+    let open = |at| {
+        Cursor::open_reading(store.engine.clone(), &low, &high, Direction::Forward, at, private()).unwrap()
+    };
     let at = Timestamp(store.now + 5);
     assert!(!open(at).advance().unwrap());
     assert!(!open(at).advance().unwrap());

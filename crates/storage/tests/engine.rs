@@ -54,12 +54,12 @@ fn newer_format_is_refused_by_name() {
     }
 }
 
-/// An unfinished bulk load goes by a range deletion, its transaction's markers in the same storage by single deletes: in either
-/// order, in the same files or not.
+/// Records that were rolled back go by compactions, by the walk that settles them, or with their storage: in any order, in the same
+/// files or not.
 #[test]
-fn range_deletions_and_markers_get_along() {
+fn records_that_were_rolled_back_go_in_any_way() {
     let mut record = Vec::new();
-    begin_record(&mut record);
+    begin_record(&mut record, 5);
     push_version(&mut record, OwnVersion { command: 0, epoch: 0, value: Some(b"never") });
     for choice in 0..16u32 {
         let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
@@ -73,17 +73,20 @@ fn range_deletions_and_markers_get_along() {
         engine.spills().begin(5);
         let mut batch = engine.batch();
         batch.add_pending_storage(7);
-        (0..50).for_each(|name| batch.provisional(5, &row(7, name), &record, true));
+        batch.note_spill_storage(5, 7);
+        let keys: Vec<Vec<u8>> = (0..50).map(|name| row(7, name)).collect();
+        batch.provisional(Timestamp(3), keys.iter().map(|key| (&key[..], &record[..], false)));
         engine.write(batch).unwrap();
         to_files(0);
-        engine.spills().abort(5);
+        engine.spill_rolled_back(5, vec![(row(7, 0), row(7, 49))], 1000);
         for step in 1..3 {
             if (step == 1) == (choice & 8 == 0) {
                 let mut batch = engine.batch();
                 batch.delete_pending_storage(7);
                 engine.write(batch).unwrap();
             } else {
-                while engine.settle_spill(5, &mut Vec::new()).unwrap() {}
+                let mut walk = engine.begin_settling().unwrap();
+                while engine.settle_some(&mut walk).unwrap() {}
             }
             to_files(step);
         }
@@ -91,9 +94,10 @@ fn range_deletions_and_markers_get_along() {
         engine.compact();
         put(&engine, &row(1, 1), 10, b"x");
         engine.flush().unwrap();
-        assert!((0..50).all(|name| engine.spills_of(&row(7, name)).unwrap().is_empty()), "{choice}");
+        assert!((0..50).all(|name| engine.provisional_records(&row(7, name)).unwrap() == 0), "{choice}");
         drop(engine);
-        open(directory.path(), &Clock::system()).unwrap();
+        let engine = open(directory.path(), &Clock::system()).unwrap();
+        assert!(!engine.spills().any_unsettled());
     }
 }
 

@@ -51,6 +51,11 @@ impl Bulk {
         self.recorded
     }
 
+    /// The store is about to get rows of it in another way, with the pending record; `false`: it has the record.
+    pub(crate) fn record(&mut self) -> bool {
+        !std::mem::replace(&mut self.recorded, true)
+    }
+
     pub(crate) fn put(
         &mut self,
         engine: &Engine,

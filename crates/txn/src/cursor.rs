@@ -3,19 +3,21 @@
 //! Both sides are in key order; the smaller key (going backward: the larger one) comes next, and where both have
 //! it the own write wins. What the snapshot sees of the own writes does not change while the cursor is open (see
 //! [`crate::write_set`]), so the next own key is looked up once and kept until it is used.
+//!
+//! Own writes that have outgrown memory are on the store's side ([`crate::spill`]). If writes go there while the cursor is open, it
+//! is told when it looks for the next own key, and goes on with a new cursor of the store.
 
 use std::cmp::Ordering;
 use std::ops::Bound;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use cairn_storage::Timestamp;
 use cairn_storage::key::behind;
-use cairn_storage::spills::Record;
-use cairn_storage::{Engine, ProvisionalCursor, Timestamp};
+use cairn_storage::spills::{OwnWrites, Reading};
 
-use crate::spill::Spill;
-use crate::transaction::{Core, ReadAt};
-use crate::{CommandId, Cursor, Direction, KeyRange, Result, Snapshot};
+use crate::transaction::{Core, ReadAt, State};
+use crate::{Cursor, Direction, KeyRange, Result, Snapshot};
 
 pub(crate) struct MergeCursor {
     core: Arc<Core>,
@@ -23,16 +25,16 @@ pub(crate) struct MergeCursor {
     direction: Direction,
     range: KeyRange,
     /// `None` until a range with committed rows is read.
-    store: Option<cairn_storage::Cursor>,
-    /// Whether `store` reads a new key space of this transaction.
-    private: bool,
+    store: Option<(cairn_storage::Cursor, StoreKind)>,
+    /// Where `store` reads, and whether that is a new key space of this transaction.
+    store_at: StoreAt,
     store_side: Side,
     own_side: Side,
     /// The next own key and what is written there, while `own_side` is `Waiting`; the last one otherwise.
     own_key: Vec<u8>,
     own_value: Option<Bytes>,
-    /// Own writes that are in the store.
-    spilled: SpilledSide,
+    /// Of the transaction's spill when `store` was made, if it sees own writes; 0 if not.
+    generation: u64,
     /// The time of all of the transaction's snapshots.
     own_time: Timestamp,
     /// Serializable only: the last key that was given out of this range.
@@ -50,6 +52,15 @@ enum Side {
     Waiting,
     /// It has no further rows in this range.
     End,
+}
+
+/// What a cursor of the store is good for: a new key space of this transaction or not, and the generation of own writes that it sees.
+type StoreKind = (bool, u64);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct StoreAt {
+    time: Timestamp,
+    private: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -73,12 +84,12 @@ impl MergeCursor {
             direction,
             range,
             store: None,
-            private: false,
+            store_at: StoreAt { time: Timestamp::MIN, private: false },
             store_side: Side::End,
             own_side: Side::End,
             own_key: Vec::new(),
             own_value: None,
-            spilled: SpilledSide::default(),
+            generation: 0,
             last: None,
             reported: Timestamp::MIN,
         };
@@ -89,77 +100,84 @@ impl MergeCursor {
     fn start(&mut self) -> Result<()> {
         self.core.check_past(&self.range.low)?;
         self.own_side = Side::End;
+        let mut own = (None, 0);
         let read_at = if self.core.touched() {
             let core = self.core.clone();
             let mut state = core.state.lock();
+            own = self.spilled(&state);
             let read_at = core.read_at(&mut state, &self.snapshot, &self.range.low)?;
-            drop(state);
-            self.find_own(None)?;
+            self.find_in_memory(&state, None);
             read_at
         } else {
             self.core.read_others_at(&self.snapshot, &self.range.low)
         };
-        match read_at {
-            ReadAt::Nothing => self.store_side = Side::End,
-            ReadAt::Time(time) => self.start_store(time, false)?,
-            ReadAt::Private(time) => self.start_store(time, true)?,
+        self.store_at = match read_at {
+            // Nothing of others, that is.
+            ReadAt::Nothing => StoreAt { time: Timestamp::MIN, private: true },
+            ReadAt::Time(time) => StoreAt { time, private: false },
+            ReadAt::Private(time) => StoreAt { time, private: true },
+        };
+        if read_at == ReadAt::Nothing && own.0.is_none() {
+            self.store_side = Side::End;
+            return Ok(());
         }
-        Ok(())
+        let KeyRange { low, high } = self.range.clone();
+        self.start_store(&low, &high, own)
     }
 
-    fn start_store(&mut self, time: Timestamp, private: bool) -> Result<()> {
-        let (low, high) = (&self.range.low[..], &self.range.high[..]);
+    /// What the cursor sees of the transaction's writes in the store, if there may be any in its range, and their generation.
+    fn spilled(&self, state: &State) -> (Option<OwnWrites>, u64) {
+        let KeyRange { low, high } = &self.range;
+        match &state.spill {
+            Some(spill) if spill.may_have_between(low, high) => {
+                (Some(spill.own_writes(self.snapshot.command)), spill.generation())
+            }
+            _ => (None, 0),
+        }
+    }
+
+    fn start_store(
+        &mut self,
+        low: &[u8],
+        high: &[u8],
+        (own, generation): (Option<OwnWrites>, u64),
+    ) -> Result<()> {
+        let StoreAt { time, private } = self.store_at;
+        let key = (private, generation);
         match &mut self.store {
-            Some(store) if self.private == private => store.reset(low, high, time),
-            store => {
+            Some((store, made_for)) if *made_for == key => store.reset(low, high, time),
+            _ => {
+                self.report();
                 let direction = match self.direction {
                     Direction::Forward => cairn_storage::Direction::Forward,
                     Direction::Backward => cairn_storage::Direction::Backward,
                 };
                 let engine = self.core.database.pipeline.engine.clone();
-                let open =
-                    if private { cairn_storage::Cursor::open_private } else { cairn_storage::Cursor::open };
-                *store = Some(open(engine, low, high, direction, time)?);
-                self.private = private;
+                let reading = match (private, own) {
+                    (true, own) => Reading::Private(own),
+                    (false, Some(own)) => Reading::Own(own),
+                    (false, None) => Reading::Committed,
+                };
+                let store = cairn_storage::Cursor::open_reading(engine, low, high, direction, time, reading)?;
+                self.store = Some((store, key));
             }
         }
+        self.generation = generation;
         self.store_side = Side::Consumed;
         Ok(())
     }
 
-    /// Looks up the own key that follows `after`, or the first one.
-    fn find_own(&mut self, after: Option<()>) -> Result<()> {
-        let state = self.core.state.lock();
+    /// Looks up the own key in memory that follows `after`, or the first one.
+    fn find_in_memory(&mut self, state: &State, after: Option<()>) {
         let (low, high) = (&self.range.low[..], &self.range.high[..]);
         let (low, high) = match (self.direction, after) {
             (_, None) => (Bound::Included(low), Bound::Excluded(high)),
             (Direction::Forward, Some(())) => (Bound::Excluded(&self.own_key[..]), Bound::Excluded(high)),
             (Direction::Backward, Some(())) => (Bound::Included(low), Bound::Excluded(&self.own_key[..])),
         };
-        let command = self.snapshot.command;
-        let found = state.writes.next_visible(low, high, self.direction, command);
+        let found = state.writes.next_visible(low, high, self.direction, self.snapshot.command);
         // `own_key` is borrowed as a bound until here.
-        let mut found = found.map(|(key, value)| (key.to_vec(), value.clone()));
-        if let Some(spill) = &state.spill
-            && spill.may_have_between(&self.range.low, &self.range.high)
-        {
-            let engine = &self.core.database.pipeline.engine;
-            let from = after.map(|()| &self.own_key[..]);
-            let spilled = self.spilled.next(engine, spill, &self.range, self.direction, from, command)?;
-            found = match (found, spilled) {
-                // What both have is later in memory.
-                (Some(own), Some(spilled)) => {
-                    let order = own.0.cmp(&spilled.0);
-                    let spilled_first = match self.direction {
-                        Direction::Forward => order == Ordering::Greater,
-                        Direction::Backward => order == Ordering::Less,
-                    };
-                    Some(if spilled_first { spilled } else { own })
-                }
-                (own, spilled) => own.or(spilled),
-            };
-        }
-        drop(state);
+        let found = found.map(|(key, value)| (key.to_vec(), value.clone()));
         self.own_side = match found {
             Some((key, value)) => {
                 self.own_key = key;
@@ -168,11 +186,29 @@ impl MergeCursor {
             }
             None => Side::End,
         };
+    }
+
+    /// The own key behind the last one.
+    fn next_own(&mut self) -> Result<()> {
+        let core = self.core.clone();
+        let state = core.state.lock();
+        let spilled = self.spilled(&state);
+        let last = (spilled.1 != self.generation).then(|| self.own_key.clone());
+        self.find_in_memory(&state, Some(()));
+        drop(state);
+        if let Some(last) = last {
+            // What was in memory behind the last key may be in the store now.
+            let KeyRange { low, high } = self.range.clone();
+            match self.direction {
+                Direction::Forward => self.start_store(&behind(&last), &high, spilled)?,
+                Direction::Backward => self.start_store(&low, &last, spilled)?,
+            }
+        }
         Ok(())
     }
 
     fn advance_store(&mut self) -> Result<()> {
-        let Some(store) = &mut self.store else {
+        let Some((store, _)) = &mut self.store else {
             self.store_side = Side::End;
             return Ok(());
         };
@@ -192,7 +228,9 @@ impl MergeCursor {
     /// Serializable: remembers how far the range was read.
     fn remember(&mut self, pick: Option<Pick>) -> Result<()> {
         match (pick, &self.store) {
-            (Some(Pick::Store), Some(store)) => store.key().clone_into(self.last.get_or_insert_default()),
+            (Some(Pick::Store), Some((store, _))) => {
+                store.key().clone_into(self.last.get_or_insert_default())
+            }
             (Some(_), _) => self.own_key.clone_into(self.last.get_or_insert_default()),
             (None, _) => {
                 self.last = None;
@@ -226,7 +264,7 @@ impl MergeCursor {
 
     /// Adds the store cursor's counters to the transaction's.
     fn report(&mut self) {
-        if let Some(store) = &mut self.store {
+        if let Some((store, _)) = &mut self.store {
             let mut stats = store.take_stats();
             stats.newest_seen = stats.newest_seen.max(self.reported);
             self.core.add_stats(&stats);
@@ -235,14 +273,15 @@ impl MergeCursor {
 
     fn pick(&mut self) -> Result<Option<Pick>> {
         loop {
+            // The own side first: it may begin anew on the store's.
+            if self.own_side == Side::Consumed {
+                self.next_own()?;
+            }
             if self.store_side == Side::Consumed {
                 self.advance_store()?;
             }
-            if self.own_side == Side::Consumed {
-                self.find_own(Some(()))?;
-            }
             let order = match (self.store_side, self.own_side, &self.store) {
-                (Side::Waiting, Side::Waiting, Some(store)) => match self.direction {
+                (Side::Waiting, Side::Waiting, Some((store, _))) => match self.direction {
                     Direction::Forward => store.key().cmp(&self.own_key[..]),
                     Direction::Backward => self.own_key[..].cmp(store.key()),
                 },
@@ -265,58 +304,6 @@ impl MergeCursor {
     }
 }
 
-/// Goes through the records of the transaction's spill.
-#[derive(Default)]
-struct SpilledSide {
-    records: Option<ProvisionalCursor>,
-    /// Of the spill when `records` was made; records written since are not in it.
-    generation: u64,
-}
-
-impl SpilledSide {
-    /// The first key of the range, behind `from` in the direction, of which `command` sees an own version that has spilled.
-    fn next(
-        &mut self,
-        engine: &Engine,
-        spill: &Spill,
-        range: &KeyRange,
-        direction: Direction,
-        from: Option<&[u8]>,
-        command: CommandId,
-    ) -> Result<Option<(Vec<u8>, Option<Bytes>)>> {
-        let is_new = self.records.is_none() || self.generation != spill.generation;
-        if is_new {
-            self.records = Some(engine.provisional_cursor(spill.number));
-            self.generation = spill.generation;
-        }
-        let Some(records) = &mut self.records else { return Ok(None) };
-        let (KeyRange { low, high }, step) = match direction {
-            Direction::Forward => (range, cairn_storage::Direction::Forward),
-            Direction::Backward => (range, cairn_storage::Direction::Backward),
-        };
-        if is_new || from.is_none() {
-            match direction {
-                Direction::Forward => records.seek(from.unwrap_or(low)),
-                Direction::Backward => records.seek_before(from.unwrap_or(high)),
-            }
-        }
-        loop {
-            let Some((key, record)) = records.current()? else { return Ok(None) };
-            let (is_consumed, is_outside) = match direction {
-                Direction::Forward => (from.is_some_and(|from| key <= from), key >= &high[..]),
-                Direction::Backward => (from.is_some_and(|from| key >= from), key < &low[..]),
-            };
-            if is_outside {
-                return Ok(None);
-            }
-            if !is_consumed && let Some(version) = Record::decode(record)?.visible(command, &spill.undone) {
-                return Ok(Some((key.to_vec(), version.value.map(Bytes::copy_from_slice))));
-            }
-            records.step(step);
-        }
-    }
-}
-
 impl Cursor for MergeCursor {
     fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         let pick = self.pick()?;
@@ -325,7 +312,7 @@ impl Cursor for MergeCursor {
         }
         Ok(match (pick, &self.store) {
             (None, _) => None,
-            (Some(Pick::Store), Some(store)) => Some((store.key(), store.value())),
+            (Some(Pick::Store), Some((store, _))) => Some((store.key(), store.value())),
             (Some(Pick::Own), _) => Some((&self.own_key, self.own_value.as_deref().unwrap_or_default())),
             (Some(Pick::Store), None) => None,
         })

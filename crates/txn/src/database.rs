@@ -17,11 +17,11 @@ use crate::births::Births;
 use crate::collector::{self, Collector};
 use crate::ids::IdAllocator;
 use crate::locks::{LockInfo, LockManager};
-use crate::mover::Mover;
 use crate::pipeline::Pipeline;
 use crate::recent::RecentWrites;
 use crate::sequences::Sequences;
 use crate::serializable::CommitLog;
+use crate::settler::Settler;
 use crate::spilled_locks::SpilledLocks;
 use crate::totals::{ReadTotals, Totals};
 use crate::transaction::Txn;
@@ -52,7 +52,7 @@ pub(crate) struct Inner {
     censuses: Mutex<HashMap<StorageId, (Instant, Census)>>,
     sync_thread: Option<JoinHandle<()>>,
     collector: Option<Collector>,
-    mover: Option<Mover>,
+    settler: Option<Settler>,
 }
 
 /// An open database. Cheap to clone; the clones are the same database.
@@ -93,8 +93,9 @@ impl Database {
         } else {
             None
         };
-        let mover = Mover::start(pipeline.clone());
-        let mover = mover.map_err(|source| cairn_storage::Error::File { path: path.to_owned(), source })?;
+        let settler = Settler::start(pipeline.clone());
+        let settler =
+            settler.map_err(|source| cairn_storage::Error::File { path: path.to_owned(), source })?;
         Ok(Database {
             inner: Arc::new(Inner {
                 pipeline,
@@ -113,7 +114,7 @@ impl Database {
                 censuses: Mutex::default(),
                 sync_thread: Some(sync_thread),
                 collector,
-                mover: Some(mover),
+                settler: Some(settler),
             }),
         })
     }
@@ -131,6 +132,11 @@ impl Database {
     /// Number of fsyncs for commits since the database was opened.
     pub fn fsyncs(&self) -> u64 {
         self.inner.pipeline.sync.fsyncs()
+    }
+
+    /// Whether everything that was committed up to a time is durable.
+    pub fn is_durable(&self, time: Timestamp) -> bool {
+        self.inner.pipeline.sync.durable() >= time
     }
 
     /// The time up to which everything is visible.
@@ -152,11 +158,13 @@ impl Database {
         collector::round(&self.inner.pipeline, &|| false)
     }
 
-    /// For tests: the records of large transactions stay where they are until further notice.
-    pub fn pause_moving(&self, paused: bool) {
-        if let Some(mover) = &self.inner.mover {
-            mover.pause(paused);
+    /// Settles the records of large transactions that have ended, now.
+    pub fn settle_large_transactions(&self) -> Result<()> {
+        let pipeline = &self.inner.pipeline;
+        if let Some(mut walk) = pipeline.engine.begin_settling() {
+            while pipeline.checked(pipeline.engine.settle_some(&mut walk))? {}
         }
+        Ok(())
     }
 
     /// How many handles and transactions are alive, this one included.
@@ -173,15 +181,15 @@ impl Inner {
         self.oids.close(&self.pipeline.engine)
     }
 
-    /// A transaction that has spilled has ended.
-    pub(crate) fn wake_mover(&self) {
-        if let Some(mover) = &self.mover {
-            mover.wake();
+    /// A large transaction has committed, and deleted these keys, among others.
+    pub(crate) fn learn_deleted(&self, keys: Vec<Vec<u8>>, time: Timestamp) {
+        if let Some(settler) = self.settler.as_ref().filter(|_| !keys.is_empty()) {
+            settler.learn(keys, time);
         }
     }
 
     fn close(&mut self) -> Result<()> {
-        drop(self.mover.take());
+        drop(self.settler.take());
         drop(self.collector.take());
         self.pipeline.sync.stop();
         if let Some(thread) = self.sync_thread.take()

@@ -207,6 +207,7 @@ impl GroupSync {
         }
         self.fsyncs.fetch_add(1, Ordering::Relaxed);
         self.durable.fetch_max(covered, Ordering::AcqRel);
+        self.engine.note_durable(Timestamp(covered));
     }
 
     /// The body of the sync thread; returns after [`GroupSync::stop`].

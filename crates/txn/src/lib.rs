@@ -1,11 +1,13 @@
 //! Transactions: isolation, row locks, deadlocks, commit. SQL sees only [`api`].
 //!
 //! Read in this order: [`api`] (what the floor above may do), `transaction` (one transaction), `write_set`,
-//! `bulk`, `births`, `spill` and `cursor` (what it reads and writes), `spilled_locks`, `pipeline` and `group_sync` (how it becomes visible and
-//! durable), [`locks`], `sequences`, `database`, [`Cluster`] (a data directory).
+//! `bulk`, `births`, `spill` and `cursor` (what it reads and writes), `spilled_locks`, `pipeline` and `group_sync` (how it becomes
+//! visible and durable), `settler` (what is done behind a large one), [`locks`], `sequences`, `database`, [`Cluster`] (a data
+//! directory).
 
 mod activity;
 pub mod api;
+mod ascending;
 mod births;
 mod blocking;
 mod bulk;
@@ -18,11 +20,11 @@ mod group_sync;
 mod ids;
 mod interrupt;
 pub mod locks;
-mod mover;
 mod pipeline;
 mod recent;
 mod sequences;
 mod serializable;
+mod settler;
 mod snapshots;
 mod spill;
 mod spilled_locks;

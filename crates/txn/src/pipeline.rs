@@ -108,15 +108,17 @@ impl Pipeline {
         Ok(time)
     }
 
-    /// Writes what `fill` fills in while no commit is under way. Errors as for [`Pipeline::commit`].
-    pub(crate) fn write_between_commits(&self, fill: impl FnOnce(&mut Batch<'_>)) -> Result<()> {
-        let _section = self.section.lock();
+    /// Writes what `fill` fills in while no commit is under way, with the time of the write. Errors as for [`Pipeline::commit`].
+    pub(crate) fn write_between_commits(&self, fill: impl FnOnce(&mut Batch<'_>, Timestamp)) -> Result<()> {
+        let section = self.section.lock();
         let ends_process = EndProcessOnPanic;
+        let time = self.clock.tick();
         let mut batch = self.engine.batch();
-        fill(&mut batch);
-        let written = self.engine.write(batch);
+        fill(&mut batch, time);
+        let written = self.engine.write_at_and_leave(batch, time);
         std::mem::forget(ends_process);
-        self.checked(written)
+        drop(section);
+        self.checked(written).map(drop)
     }
 
     /// Ends the process if the log cannot be written: nobody knows what it has.

@@ -1,18 +1,19 @@
 //! A transaction's writes that have outgrown memory ([`cairn_storage::spills`] has their life and their layout).
 //!
-//! Own reads look into memory first, then into the records of the spill: for a key that both have, what is in memory
-//! is later. A record answers by command and epoch just as the write set does, so what a snapshot sees
-//! does not change when writes move from the one to the other, in the middle of a statement.
+//! For a key of which both have writes, those in memory are later than those in the store. A record answers by command and
+//! epoch just as the write set does, so what a snapshot sees does not change when writes move from the one to the other, in the
+//! middle of a statement; cursors are told by the *generation* that they have to look for them elsewhere.
 //!
 //! Row locks go to the store by a way of their own ([`crate::spilled_locks`]).
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use cairn_storage::spills::record::{begin_record, push_version};
-use cairn_storage::spills::{OwnVersion, Record, Undone};
-use cairn_storage::{Engine, SpillNumber, key};
+use cairn_storage::spills::{Commit, KeySpan, OwnVersion, OwnWrites, Undone};
+use cairn_storage::{Engine, SpillNumber, Timestamp, key};
 
 use crate::database::Inner;
 use crate::locks::LockOwner;
@@ -28,18 +29,40 @@ const WRITTEN_AT_ONCE: usize = 256 << 10;
 /// What a transaction knows of its records.
 #[derive(Debug)]
 pub(crate) struct Spill {
-    pub(crate) number: SpillNumber,
+    number: SpillNumber,
     /// Smallest and largest key of each storage that has records.
-    pub(crate) spans: BTreeMap<StorageId, (Vec<u8>, Vec<u8>)>,
-    pub(crate) undone: Undone,
+    spans: BTreeMap<StorageId, KeySpan>,
+    undone: Arc<Undone>,
     /// Of a write that has a record.
     newest_epoch: u32,
-    /// Goes up with every batch of records.
-    pub(crate) generation: u64,
+    /// Goes up with every batch of records, from 1.
+    generation: u64,
+    bytes: u64,
+    deleted: DeletedKeys,
 }
 
 impl Spill {
-    pub(crate) fn may_have(&self, key: &[u8]) -> bool {
+    fn new(number: SpillNumber) -> Self {
+        Spill {
+            number,
+            spans: BTreeMap::new(),
+            undone: Arc::default(),
+            newest_epoch: 0,
+            generation: 0,
+            bytes: 0,
+            deleted: DeletedKeys::default(),
+        }
+    }
+
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    pub(crate) fn spans(&self) -> impl Iterator<Item = &KeySpan> {
+        self.spans.values()
+    }
+
+    fn may_have(&self, key: &[u8]) -> bool {
         let span = key::storage_of(key).and_then(|storage| self.spans.get(&storage));
         span.is_some_and(|(low, high)| &low[..] <= key && key <= &high[..])
     }
@@ -49,6 +72,11 @@ impl Spill {
         self.spans.values().any(|(first, last)| &first[..] < high && low <= &last[..])
     }
 
+    /// For a cursor of `command`.
+    pub(crate) fn own_writes(&self, command: CommandId) -> OwnWrites {
+        OwnWrites { number: self.number, command, undone: self.undone.clone() }
+    }
+
     /// What a snapshot of `command` sees: `None` if nothing of its own, `Some(None)` if it deleted the key.
     pub(crate) fn visible(
         &self,
@@ -56,19 +84,29 @@ impl Spill {
         key: &[u8],
         command: CommandId,
     ) -> Result<Option<Option<Bytes>>> {
-        let seen = self.look(engine, key, |record| {
-            record.visible(command, &self.undone).map(|version| version.value.map(Bytes::copy_from_slice))
-        })?;
-        Ok(seen.flatten())
+        let newest = self.newest_where(engine, key, |write| write.command < command)?;
+        Ok(newest.map(|(_, value)| value))
     }
 
     /// The last write of a key, whatever its command.
     pub(crate) fn newest(&self, engine: &Engine, key: &[u8]) -> Result<Option<(CommandId, Option<Bytes>)>> {
-        let newest = self.look(engine, key, |record| {
-            let newest = record.newest(&self.undone)?;
-            Some((newest.command, newest.value.map(Bytes::copy_from_slice)))
+        self.newest_where(engine, key, |_| true)
+    }
+
+    fn newest_where(
+        &self,
+        engine: &Engine,
+        key: &[u8],
+        counts: impl Fn(&OwnVersion<'_>) -> bool,
+    ) -> Result<Option<(CommandId, Option<Bytes>)>> {
+        let mut newest = None;
+        self.visit(engine, key, |write| {
+            if counts(&write) {
+                newest = Some((write.command, write.value.map(Bytes::copy_from_slice)));
+            }
+            newest.is_none()
         })?;
-        Ok(newest.flatten())
+        Ok(newest)
     }
 
     /// The first of the commands from `since` on that have written the key.
@@ -78,29 +116,59 @@ impl Spill {
         key: &[u8],
         since: CommandId,
     ) -> Result<Option<CommandId>> {
-        Ok(self.look(engine, key, |record| record.first_command(since, &self.undone))?.flatten())
+        let mut first = None;
+        self.visit(engine, key, |write| {
+            if write.command >= since {
+                first = Some(write.command);
+            }
+            write.command > since
+        })?;
+        Ok(first)
     }
 
-    fn look<T>(
+    /// Writes of a key that are not undone, newest first, until `visit` answers `false`.
+    fn visit(
         &self,
         engine: &Engine,
         key: &[u8],
-        answer: impl FnOnce(&Record<'_>) -> T,
-    ) -> Result<Option<T>> {
+        mut visit: impl FnMut(OwnVersion<'_>) -> bool,
+    ) -> Result<()> {
         if !self.may_have(key) {
-            return Ok(None);
+            return Ok(());
         }
-        let Some(bytes) = engine.provisional_record(self.number, key)? else { return Ok(None) };
-        Ok(Some(answer(&Record::decode(&bytes)?)))
+        let visit = |write: OwnVersion<'_>| self.undone.contains(write.epoch) || visit(write);
+        Ok(engine.visit_own_writes(self.number, key, visit)?)
     }
 
     /// Rolling back to a savepoint whose epoch is `from`: records from it on count for nothing. `false`: there are none.
     pub(crate) fn undo(&mut self, from: u32, last: u32) -> bool {
         let any = self.newest_epoch >= from;
         if any {
-            self.undone.add(from, last);
+            Arc::make_mut(&mut self.undone).add(from, last);
         }
         any
+    }
+
+    /// Fills in what commits it.
+    pub(crate) fn fill_commit(&self, batch: &mut cairn_storage::Batch<'_>, time: Timestamp) {
+        batch.commit_spill(self.number, time, &self.undone);
+    }
+
+    /// It is committed; inside the commit section, before anybody can see it.
+    pub(crate) fn committed(&self, engine: &Engine, time: Timestamp) {
+        let commit = Commit { time, undone: self.undone.clone() };
+        engine.spills().commit(self.number, commit, self.spans.values().cloned().collect());
+    }
+
+    pub(crate) fn rolled_back(self, engine: &Engine) {
+        engine.spill_rolled_back(self.number, self.spans.into_values().collect(), self.bytes);
+    }
+
+    /// Some of the keys that it has deleted, in ascending order.
+    pub(crate) fn into_deleted(self) -> Vec<Vec<u8>> {
+        let mut keys = self.deleted.keys;
+        keys.sort_unstable();
+        keys
     }
 
     fn note(&mut self, key: &[u8]) {
@@ -114,12 +182,55 @@ impl Spill {
     }
 }
 
-/// Hands all writes in memory over to the store. After an error some are here and some there.
+/// Every so many-th deleted key, for learning dead ranges when they are committed.
+#[derive(Debug)]
+struct DeletedKeys {
+    keys: Vec<Vec<u8>>,
+    every: u64,
+    seen: u64,
+}
+
+impl Default for DeletedKeys {
+    fn default() -> Self {
+        DeletedKeys { keys: Vec::new(), every: 256, seen: 0 }
+    }
+}
+
+impl DeletedKeys {
+    const KEYS_MAX: usize = 8192;
+
+    fn note(&mut self, key: &[u8]) {
+        self.seen += 1;
+        if self.seen.is_multiple_of(self.every) {
+            self.keys.push(key.to_vec());
+            if self.keys.len() >= Self::KEYS_MAX {
+                let mut keep = false;
+                self.keys.retain(|_| {
+                    keep = !keep;
+                    keep
+                });
+                self.every *= 2;
+            }
+        }
+    }
+}
+
+/// Records that are about to be written in one batch.
+#[derive(Default)]
+struct Records {
+    bytes: Vec<u8>,
+    /// Key, where its record is, and whether it is a deletion alone.
+    places: Vec<(Arc<[u8]>, Range<usize>, bool)>,
+}
+
+/// Hands all writes in memory over to the store. `pend` tells of a storage that gets its first record whether it is a new one of this
+/// transaction, which has to be recorded as pending. After an error some writes are here and some there.
 pub(crate) fn write_out(
     database: &Inner,
     owner: &LockOwner,
     writes: &mut WriteSet,
     spill: &mut Option<Spill>,
+    pend: &mut dyn FnMut(StorageId) -> bool,
 ) -> Result<()> {
     let engine = &database.pipeline.engine;
     let spill = match spill {
@@ -128,49 +239,51 @@ pub(crate) fn write_out(
             database.locks.announce(owner)?;
             let number = database.spill_numbers.allocate_wide(engine)?;
             engine.spills().begin(number);
-            spill.insert(Spill {
-                number,
-                spans: BTreeMap::new(),
-                undone: Undone::default(),
-                newest_epoch: 0,
-                generation: 0,
-            })
+            spill.insert(Spill::new(number))
         }
     };
     while !writes.is_empty() {
-        let mut records: Vec<(Arc<[u8]>, Vec<u8>, bool)> = Vec::new();
-        let mut bytes = 0;
+        let mut records = Records::default();
+        let mut new_storages: Vec<(StorageId, bool)> = Vec::new();
         for (key, versions) in writes.all() {
-            let older =
-                if spill.may_have(key) { engine.provisional_record(spill.number, key)? } else { None };
-            let older = older.as_deref().map(Record::decode).transpose()?;
-            let mut record = Vec::new();
-            begin_record(&mut record);
-            let kept = older.iter().flat_map(|older| &older.versions).copied();
-            for version in kept.filter(|version| !spill.undone.contains(version.epoch)) {
-                push_version(&mut record, version);
-            }
+            let from = records.bytes.len();
+            begin_record(&mut records.bytes, spill.number);
+            let (mut is_deletion, mut is_tombstone) = (false, true);
             for version in versions {
-                let OwnVersion { epoch, .. } = version;
-                spill.newest_epoch = spill.newest_epoch.max(epoch);
-                push_version(&mut record, version);
+                spill.newest_epoch = spill.newest_epoch.max(version.epoch);
+                is_deletion = version.value.is_none();
+                is_tombstone &= is_deletion;
+                push_version(&mut records.bytes, version);
             }
-            bytes += 2 * key.len() + record.len();
-            records.push((key.clone(), record, older.is_none()));
-            if bytes >= WRITTEN_AT_ONCE {
+            if is_deletion {
+                spill.deleted.note(key);
+            }
+            if let Some(storage) = key::storage_of(key)
+                && !spill.spans.contains_key(&storage)
+            {
+                new_storages.push((storage, pend(storage)));
+            }
+            spill.note(key);
+            records.places.push((key.clone(), from..records.bytes.len(), is_tombstone));
+            if records.bytes.len() + records.places.len() * (key.len() + key::TIME_BYTES) >= WRITTEN_AT_ONCE {
                 break;
             }
         }
-        database.pipeline.write_between_commits(|batch| {
-            for (key, record, first) in &records {
-                batch.provisional(spill.number, key, record, *first);
+        database.pipeline.write_between_commits(|batch, time| {
+            for (storage, is_pending) in &new_storages {
+                batch.note_spill_storage(spill.number, *storage);
+                if *is_pending {
+                    batch.add_pending_storage(*storage);
+                }
             }
+            let records = records.places.iter().map(|(key, place, is_tombstone)| {
+                (&key[..], records.bytes.get(place.clone()).unwrap_or_default(), *is_tombstone)
+            });
+            batch.provisional(time, records);
         })?;
-        for (key, _, _) in &records {
-            spill.note(key);
-        }
+        spill.bytes += records.bytes.len() as u64;
         spill.generation += 1;
-        writes.forget_first(records.len());
+        writes.forget_first(records.places.len());
     }
     Ok(())
 }

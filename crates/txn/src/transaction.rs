@@ -13,6 +13,7 @@ use bytes::Bytes;
 use cairn_storage::{PastPin, PinKind, ReadStats, key};
 use parking_lot::Mutex;
 
+use crate::ascending::Ascending;
 use crate::bulk::Bulk;
 use crate::cursor::MergeCursor;
 use crate::database::Inner;
@@ -190,6 +191,7 @@ pub(crate) struct Txn {
     /// The time of all snapshots; 0 until it is taken, and always for read committed.
     fixed_time: AtomicU64,
     pins: Mutex<SnapshotPins>,
+    ascending: Mutex<Ascending>,
 }
 
 impl Txn {
@@ -225,6 +227,7 @@ impl Txn {
             memory_limit: AtomicUsize::new(DEFAULT_TRANSACTION_MEMORY),
             fixed_time: AtomicU64::new(fixed.map_or(0, |time| time.0)),
             pins: Mutex::default(),
+            ascending: Mutex::default(),
         })
     }
 
@@ -246,6 +249,7 @@ impl Txn {
 
     /// Gives back the pins, and the place in the log of commits; at the end of the transaction.
     fn release_times(&self) {
+        self.ascending.lock().clear();
         self.release_pins();
         if self.core.reads.is_some() && self.fixed() != Timestamp::MIN {
             self.core.database.commit_log.unregister(self.fixed());
@@ -297,10 +301,19 @@ impl Txn {
             spilled_locks::write_out(database, &self.owner, &self.spilled_locks)?;
         }
         if state.writes.bytes() > limit / 2 {
-            let State { writes, spill, .. } = state;
-            spill::write_out(database, &self.owner, writes, spill)?;
+            self.write_out(state)?;
         }
         Ok(())
+    }
+
+    /// All writes in memory go to the store.
+    fn write_out(&self, state: &mut State) -> Result<()> {
+        let State { writes, spill, created, .. } = state;
+        let mut pend = |storage| {
+            let created = created.iter_mut().find(|created| created.storage == storage);
+            created.is_some_and(|created| created.bulk.record())
+        };
+        spill::write_out(&self.core.database, &self.owner, writes, spill, &mut pend)
     }
 
     /// End of the transaction.
@@ -396,8 +409,7 @@ impl Txn {
         self.release_times();
         state.writes.clear();
         if let Some(spill) = state.spill.take() {
-            self.core.database.pipeline.engine.spills().abort(spill.number);
-            self.core.database.wake_mover();
+            spill.rolled_back(&self.core.database.pipeline.engine);
         }
         let created = std::mem::take(&mut state.created);
         if !created.is_empty()
@@ -509,6 +521,7 @@ impl Transaction for Txn {
     }
 
     fn advance_command(&self) -> CommandId {
+        self.ascending.lock().clear();
         self.command.fetch_add(1, Ordering::AcqRel) + 1
     }
 
@@ -581,6 +594,29 @@ impl Transaction for Txn {
             Some((command, own)) => Newest { committed_at: time, own_command: Some(command), value: own },
             None => Newest { committed_at: time, own_command: None, value },
         })
+    }
+
+    fn newest_of_locked(&self, key: &[u8]) -> Result<Newest> {
+        if self.core.touched() {
+            let mut state = self.core.state.lock();
+            if state.created_mut(key).is_some() || self.own_newest(&state, key)?.is_some() {
+                drop(state);
+                return self.newest(key);
+            }
+        }
+        let database = &self.core.database;
+        let engine = &database.pipeline.engine;
+        let visible = || database.pipeline.visible();
+        let mut stats = ReadStats::default();
+        let found = self.ascending.lock().newest(engine, &database.recent, visible, key, &mut stats)?;
+        let version = match found {
+            Some(version) => version,
+            None => engine.get(key, Timestamp::MAX, &mut stats)?,
+        };
+        self.core.add_stats(&stats);
+        let (committed_at, value) =
+            version.map_or((Timestamp::MIN, None), |version| (version.time, version.value));
+        Ok(Newest { committed_at, own_command: None, value })
     }
 
     fn newer(&self, snapshot: &Snapshot, key: &[u8]) -> Result<Option<Newest>> {
@@ -830,8 +866,7 @@ impl Transaction for Txn {
         }
         if flushed.is_ok() && state.spill.is_some() {
             // All of it becomes visible in the same way.
-            let State { writes, spill, .. } = &mut *state;
-            flushed = spill::write_out(database, &self.owner, writes, spill);
+            flushed = self.write_out(&mut state);
         }
         if let Err(error) = flushed {
             self.roll_back(&mut state);
@@ -847,9 +882,9 @@ impl Transaction for Txn {
         let fill = |batch: &mut cairn_storage::Batch<'_>, time| {
             commit_time.set(time);
             if let Some(spill) = &state.spill {
-                batch.commit_spill(spill.number, time, &spill.undone);
+                spill.fill_commit(batch, time);
                 if database.commit_log.is_active() {
-                    for (low, high) in spill.spans.values() {
+                    for (low, high) in spill.spans() {
                         database.commit_log.record_range(time, low, high);
                     }
                 }
@@ -872,9 +907,7 @@ impl Transaction for Txn {
                 }
             }
             for storage in &dropped {
-                // Records are going to be moved into it.
-                let has_records = state.spill.as_ref().is_some_and(|spill| spill.spans.contains_key(storage));
-                if !is_created(*storage) || has_records {
+                if !is_created(*storage) {
                     batch.add_dropped_storage(*storage, time);
                 }
                 batch.delete_sequence(*storage);
@@ -894,8 +927,7 @@ impl Transaction for Txn {
             let created = created.filter(|storage| !dropped.contains(storage));
             database.births.note(commit_time.get(), created, &dropped);
             if let Some(spill) = &state.spill {
-                let undone = Arc::new(spill.undone.clone());
-                engine.spills().commit(spill.number, commit_time.get(), undone);
+                spill.committed(engine, commit_time.get());
             }
             if let Some(before_visible) = before_visible {
                 before_visible();
@@ -904,9 +936,9 @@ impl Transaction for Txn {
         match database.pipeline.commit(durability, state.writes.bytes(), validate, fill, Some(&publish)) {
             Ok(time) => {
                 state.finished = true;
-                if state.spill.take().is_some() {
+                if let Some(spill) = state.spill.take() {
                     database.recent.note_all(time);
-                    database.wake_mover();
+                    database.learn_deleted(spill.into_deleted(), time);
                 }
                 for (key, _) in state.writes.outcome() {
                     database.recent.note(key, time);

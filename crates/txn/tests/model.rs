@@ -1,6 +1,7 @@
 //! Interleaved transactions against a model: a list of committed states and, for each transaction, a map of its
 //! own writes that a savepoint simply copies. Flushes, compactions and restarts must not show, nor must it show where own writes
-//! are: in memory, in provisional records, or on their way from there.
+//! are, in memory or in provisional records, and whether those have settled. Whoever writes a key that others may write locks it
+//! first, as the floor above does.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -8,8 +9,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cairn_txn::{
-    BeginOptions, Clock, Cursor, Database, Direction, Durability, EngineOptions, Interrupt, Isolation,
-    KeyRange, Resources, SavepointId, SessionHandle, Snapshot, StorageId, Store, Timestamp, Transaction,
+    BeginOptions, Clock, Cursor, Database, Direction, Durability, EngineOptions, Error, Interrupt, Isolation,
+    KeyRange, LockOutcome, Resources, RowLockMode, SavepointId, SessionHandle, Snapshot, StorageId, Store,
+    Timestamp, Transaction, WaitPolicy,
 };
 use proptest::prelude::*;
 
@@ -69,7 +71,7 @@ enum Step {
     Flush,
     Compact,
     Restart,
-    PauseMoving(bool),
+    Settle,
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -95,7 +97,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Flush),
         1 => Just(Step::Compact),
         1 => Just(Step::Restart),
-        1 => any::<bool>().prop_map(Step::PauseMoving),
+        1 => Just(Step::Settle),
     ]
 }
 
@@ -129,6 +131,15 @@ fn expected(
         rows.reverse();
     }
     rows
+}
+
+/// Whether the transaction may write the key: nobody else has it, or has changed it since its snapshot.
+fn locks(open: &Open, key: &[u8]) -> bool {
+    match open.txn.lock_row(key, RowLockMode::Update, WaitPolicy::Skip) {
+        Ok(outcome) => outcome != LockOutcome::Skipped,
+        Err(Error::Serialization(_)) => false,
+        Err(error) => panic!("{error}"),
+    }
 }
 
 fn write(own: &mut Own, key: Key, command: u32, value: Value) {
@@ -206,16 +217,25 @@ impl World {
         match step {
             Step::Put(name, value) => {
                 let key = key(FIXED, *name);
+                if !locks(open, &key) {
+                    return;
+                }
                 open.txn.put(&key, &[*value, turn]).unwrap();
                 write(&mut open.own, key, open.command, Some(vec![*value, turn]));
             }
             Step::Delete(name) => {
                 let key = key(FIXED, *name);
+                if !locks(open, &key) {
+                    return;
+                }
                 open.txn.delete(&key).unwrap();
                 write(&mut open.own, key, open.command, None);
             }
             Step::PutCreated(name, delete) => {
                 let key = key(storage_for(open, true), *name);
+                if !locks(open, &key) {
+                    return;
+                }
                 let value = (!delete).then(|| vec![turn]);
                 match &value {
                     Some(value) => open.txn.put(&key, value).unwrap(),
@@ -348,7 +368,7 @@ impl World {
                 self.open[slot] = None;
             }
             Step::Rollback => self.open[slot] = None,
-            Step::PauseMoving(paused) => database.pause_moving(*paused),
+            Step::Settle => database.settle_large_transactions().unwrap(),
             Step::Flush => database.engine().flush().unwrap(),
             Step::Compact => database.engine().compact(),
             Step::Restart => {

@@ -13,7 +13,7 @@ use cairn_testkit::Server;
 use clap::Args;
 
 pub use load::{Latencies, Load, percentile};
-pub use report::{Report, median, ratio};
+pub use report::{Report, median, plain, ratio};
 pub use session::Session;
 
 /// Options of every scenario.
@@ -211,6 +211,27 @@ impl<T> Pair<T> {
             } else {
                 pair.postgres = result;
             }
+        }
+        Ok(pair)
+    }
+
+    /// Runs on a fresh server of each kind. The first has ended when the second starts, so that the
+    /// background work of one does not run beside the other.
+    pub fn measure_apart(
+        common: &Common,
+        report: &mut Report,
+        mut run: impl FnMut(&mut Lab, usize) -> io::Result<T>,
+    ) -> io::Result<Pair<T>> {
+        let mut pair = Pair { cairn: None, postgres: None };
+        if !common.no_cairn {
+            let mut lab = Lab::start(&Common { no_postgres: true, ..common.clone() }, report)?;
+            pair.cairn = Pair::measure(&mut lab, &mut run)?.cairn;
+        }
+        if pair.cairn.is_some() && !common.no_postgres && cairn_testkit::postgres_bin().is_none() {
+            eprintln!("no PostgreSQL is installed: measuring Cairn alone");
+        } else if !common.no_postgres || common.no_cairn {
+            let mut lab = Lab::start(&Common { no_cairn: true, ..common.clone() }, report)?;
+            pair.postgres = Pair::measure(&mut lab, &mut run)?.postgres;
         }
         Ok(pair)
     }

@@ -15,6 +15,8 @@ pub struct Figure {
 pub struct Report {
     scenario: String,
     settings: Vec<(String, String)>,
+    /// Settings that were printed.
+    printed: usize,
     figures: Vec<Figure>,
     /// By server: lines over time.
     series: Vec<(String, Vec<Map<String, Value>>)>,
@@ -37,21 +39,30 @@ impl Report {
         Report {
             scenario: scenario.to_owned(),
             settings: Vec::new(),
+            printed: 0,
             figures: Vec::new(),
             series: Vec::new(),
             json,
         }
     }
 
+    /// A later value replaces an earlier one of the same name.
     pub fn setting(&mut self, name: &str, value: &str) {
-        self.settings.push((name.to_owned(), value.to_owned()));
+        match self.settings.iter_mut().find(|(known, _)| known == name) {
+            Some((_, old)) => value.clone_into(old),
+            None => self.settings.push((name.to_owned(), value.to_owned())),
+        }
     }
 
-    pub fn print_settings(&self) {
-        eprintln!("{}:", self.scenario);
-        for (name, value) in &self.settings {
+    /// Prints the settings that came since the last call.
+    pub fn print_settings(&mut self) {
+        if self.printed == 0 {
+            eprintln!("{}:", self.scenario);
+        }
+        for (name, value) in self.settings.iter().skip(self.printed) {
             eprintln!("  {name}: {value}");
         }
+        self.printed = self.settings.len();
     }
 
     /// A line of a server's course over time; printed at once.
@@ -135,7 +146,7 @@ impl Report {
 }
 
 /// As many digits as matter.
-fn plain(value: f64) -> String {
+pub fn plain(value: f64) -> String {
     match value.abs() {
         _ if value == value.trunc() && value.abs() < 1e12 => format!("{value:.0}"),
         size if size >= 100.0 => format!("{value:.1}"),

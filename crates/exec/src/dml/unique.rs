@@ -25,7 +25,7 @@ pub(super) fn wait(cx: &ExecContext<'_>) -> WaitPolicy {
 /// Locks the key for its writer and reads what is there.
 pub(super) fn claim(cx: &ExecContext<'_>, key: &[u8]) -> Result<Newest> {
     cx.txn.lock_row(key, RowLockMode::Update, wait(cx)).sql()?;
-    cx.txn.newest(key).sql()
+    cx.txn.newest_of_locked(key).sql()
 }
 
 /// `Key (a, b)=(1, 2)`, as PostgreSQL words it.

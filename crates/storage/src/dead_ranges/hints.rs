@@ -90,6 +90,40 @@ impl Engine {
     }
 }
 
+/// Read times of held snapshots for which a large deletion is walked over as well.
+const SNAPSHOTS: usize = 4;
+
+impl Engine {
+    /// Learns what a large transaction has deleted, so that the first scan over it need not: from each of some of the deleted keys,
+    /// in ascending order, up to the next row that is there. By reading at `at`, and at the times of a few held snapshots.
+    pub fn learn_deleted(
+        self: &Arc<Self>,
+        keys: &[Vec<u8>],
+        at: Timestamp,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<()> {
+        let mut times: Vec<Timestamp> = self.pins().pins().iter().map(|pin| pin.time).collect();
+        times.sort_unstable();
+        times.dedup();
+        times.truncate(SNAPSHOTS);
+        for time in std::iter::once(at).chain(times) {
+            let Ok(_pin) = self.pin_past(0, time) else { continue };
+            let mut behind: Vec<u8> = Vec::new();
+            for key in keys.iter() {
+                let Some(storage) = crate::key::storage_of(key).filter(|_| *key >= behind) else { continue };
+                if stop() {
+                    return Ok(());
+                }
+                self.dead_ranges().activate(storage);
+                let (_, high) = crate::key::storage_range(storage);
+                let mut cursor = Cursor::open(self.clone(), key, &high, Direction::Forward, time)?;
+                behind = if cursor.advance()? { cursor.key().to_vec() } else { high };
+            }
+        }
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -53,6 +53,8 @@ pub(crate) struct Learner {
     storage: StorageId,
     /// The range is not inside one key space: nothing is asked or learned.
     off: bool,
+    /// The cursor sees uncommitted writes: it learns nothing, and uses no layers, which may hide those writes.
+    of_writer: bool,
     space: Option<Arc<Space>>,
     mark: Mark,
     at: Timestamp,
@@ -93,6 +95,12 @@ pub(crate) struct Learner {
 }
 
 impl Learner {
+    /// Of a cursor that sees its transaction's uncommitted writes.
+    pub(crate) fn of_writer(ranges: Arc<DeadRanges>, direction: Direction) -> Self {
+        let mark = ranges.mark();
+        Learner { of_writer: true, ..Self::new(ranges, direction, mark) }
+    }
+
     /// `mark` was taken before the cursor's iterator was made.
     pub(crate) fn new(ranges: Arc<DeadRanges>, direction: Direction, mark: Mark) -> Self {
         Learner {
@@ -100,6 +108,7 @@ impl Learner {
             direction,
             storage: 0,
             off: true,
+            of_writer: false,
             space: None,
             mark,
             at: Timestamp::MIN,
@@ -155,8 +164,8 @@ impl Learner {
         };
         self.watch = if space.is_watched() { WATCH } else { 0 };
         let found = match self.direction {
-            Direction::Forward => space.forward(low, at),
-            Direction::Backward => space.backward(high, at),
+            Direction::Forward => space.forward(low, at, !self.of_writer),
+            Direction::Backward => space.backward(high, at, !self.of_writer),
         };
         let jump = self.take_found(found)?;
         self.at_start = false;
@@ -177,7 +186,7 @@ impl Learner {
         if !met && self.border_known {
             return None;
         }
-        let found = space.forward(&Edge::behind(key).bytes, self.at);
+        let found = space.forward(&Edge::behind(key).bytes, self.at, !self.of_writer);
         let jump = self.take_found(found)?;
         self.continue_behind(&jump, steps);
         Some(jump)
@@ -239,7 +248,7 @@ impl Learner {
         let marks = hidden::deletes();
         let hidden = marks - std::mem::replace(&mut self.marks, marks);
         self.sample_in = SAMPLE;
-        if hidden >= MIN_HIDDEN {
+        if hidden >= MIN_HIDDEN && !self.of_writer {
             self.space.get_or_insert_with(|| self.ranges.activate(self.storage)).watch();
             self.watch = WATCH;
         }
@@ -359,8 +368,8 @@ impl Learner {
         }
         self.countdown = LOOK_AGAIN;
         let found = match self.direction {
-            Direction::Forward => space.forward(key, self.at),
-            Direction::Backward => space.backward(&Edge::behind(key).bytes, self.at),
+            Direction::Forward => space.forward(key, self.at, !self.of_writer),
+            Direction::Backward => space.backward(&Edge::behind(key).bytes, self.at, !self.of_writer),
         };
         self.take_found(found)
     }
@@ -394,7 +403,7 @@ impl Learner {
 
     /// The range began with a gap, up to the segment that has this border.
     fn extend_reach(&mut self, border: &[u8]) {
-        let Some(space) = &self.space else { return };
+        let Some(space) = self.space.as_ref().filter(|_| !self.of_writer) else { return };
         let published = self.ranges.extend_reach(space, self.mark, self.at, border, &self.bound.bytes);
         self.spoiled = published == Published::Spoiled;
     }
@@ -412,7 +421,7 @@ impl Learner {
         self.begin_piece(steps);
         self.joins = true;
         self.known = true;
-        if self.spoiled || low.bytes >= high.bytes {
+        if self.spoiled || self.of_writer || low.bytes >= high.bytes {
             return;
         }
         let space = match &self.space {

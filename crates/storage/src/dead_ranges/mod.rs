@@ -28,6 +28,8 @@
 //!   space's log of registered keys (or the log does not reach back, and nothing is published). What the
 //!   log says lies in the interval spoils it.
 //! - A tombstone need not be registered: it makes nothing visible.
+//! - The uncommitted writes of large transactions are registered when they are written ([`crate::spills`]): an open segment has
+//!   none. Layers may have some, committed later than the layer's time, so who sees his own of them uses no layers.
 //! - Commit times are greater than every `since`. Whatever adds versions in the past has to call
 //!   [`DeadRanges::clear`]; rows that a transaction loads directly lie in a key space that only it reads, and its
 //!   cursors do not learn.
@@ -171,17 +173,17 @@ impl Space {
         left > 0
     }
 
-    /// What lies at and behind a key, or a border, for a read at `at`.
-    pub(crate) fn forward(&self, key: &[u8], at: Timestamp) -> Found {
-        self.find(key, at, Segments::forward, |state, layer| {
+    /// What lies at and behind a key, or a border, for a read at `at`, as far as open segments know, and `layers`.
+    pub(crate) fn forward(&self, key: &[u8], at: Timestamp, layers: bool) -> Found {
+        self.find(key, at, layers, Segments::forward, |state, layer| {
             let borders = [state.open.next_low(key), layer.and_then(|layer| layer.segments.next_low(key))];
             borders.into_iter().flatten().min().map(<[u8]>::to_vec)
         })
     }
 
     /// What lies before a border.
-    pub(crate) fn backward(&self, border: &[u8], at: Timestamp) -> Found {
-        self.find(border, at, Segments::backward, |state, layer| {
+    pub(crate) fn backward(&self, border: &[u8], at: Timestamp, layers: bool) -> Found {
+        self.find(border, at, layers, Segments::backward, |state, layer| {
             let borders =
                 [state.open.last_high(border), layer.and_then(|layer| layer.segments.last_high(border))];
             borders.into_iter().flatten().max().map(<[u8]>::to_vec)
@@ -192,11 +194,12 @@ impl Space {
         &self,
         position: &[u8],
         at: Timestamp,
+        layers: bool,
         jump: impl Fn(&Segments, &[u8], Timestamp) -> Option<Jump>,
         next: impl Fn(&State, Option<&Layer>) -> Option<Vec<u8>>,
     ) -> Found {
         let state = self.state.read();
-        let layer = state.layer(at);
+        let layer = if layers { state.layer(at) } else { None };
         let one = |position: &[u8]| {
             jump(&state.open, position, at).or_else(|| {
                 let layer = layer?;
@@ -228,6 +231,24 @@ impl Space {
         }
         state.log.push_back((number, key.into()));
         state.open.exclude(key);
+        (before, state.open.bytes())
+    }
+
+    /// The same for keys of one batch, ascending.
+    fn register_many(&self, number: u64, keys: &[&[u8]]) -> (usize, usize) {
+        let mut state = self.state.write();
+        let before = state.open.bytes();
+        if state.retired {
+            return (before, before);
+        }
+        if keys.len() + state.log.len() > LOG_KEYS {
+            // The log would not hold them: learners need a newer iterator.
+            state.complete_from = state.complete_from.max(number + 1);
+            state.log.retain(|(other, _)| *other > number);
+        } else {
+            state.log.extend(keys.iter().map(|key| (number, (*key).into())));
+        }
+        state.open.exclude_many(keys);
         (before, state.open.bytes())
     }
 }
@@ -292,22 +313,37 @@ impl DeadRanges {
         }
     }
 
+    /// The batch is going to write values at these keys, which are ascending.
+    pub(crate) fn register_many(&self, writing: &mut Writing, keys: &[&[u8]]) {
+        if self.active.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        for of_storage in keys.chunk_by(|a, b| key::storage_of(a) == key::storage_of(b)) {
+            let storage = of_storage.first().and_then(|key| key::storage_of(key));
+            if let Some(space) = storage.and_then(|storage| self.space_for(writing, storage)) {
+                let (before, after) = space.register_many(writing.number, of_storage);
+                self.account(before, after);
+            }
+        }
+    }
+
     fn register_key(&self, writing: &mut Writing, key: &[u8]) {
         let Some(storage) = key::storage_of(key) else { return };
-        let known = writing.spaces.iter().find(|(known, _)| *known == storage);
-        let space = match known {
-            Some((_, space)) => space.clone(),
-            None => {
-                // A space that comes to be later counts from batches that begin later (see `activate`).
-                let space = self.space(storage);
-                writing.spaces.push((storage, space.clone()));
-                space
-            }
-        };
-        if let Some(space) = space {
+        if let Some(space) = self.space_for(writing, storage) {
             let (before, after) = space.register(writing.number, key);
             self.account(before, after);
         }
+    }
+
+    /// The space as the batch has met it first.
+    fn space_for(&self, writing: &mut Writing, storage: StorageId) -> Option<Arc<Space>> {
+        if let Some((_, space)) = writing.spaces.iter().find(|(known, _)| *known == storage) {
+            return space.clone();
+        }
+        // A space that comes to be later counts from batches that begin later (see `activate`).
+        let space = self.space(storage);
+        writing.spaces.push((storage, space.clone()));
+        space
     }
 
     /// The memtable has the batch, or it was given up.

@@ -110,6 +110,9 @@ const SPLIT_WORTH: u32 = 16;
 /// a queue that adds its rows in the middle of an index splits and joins the same segment with every job.
 const SPLIT_WORTH_KEPT: u32 = 64;
 
+/// Rows of one batch that come into a segment take it apart into so many pieces at the most.
+const PIECES_MAX: usize = if cfg!(test) { 4 } else { 64 };
+
 /// What a segment's bookkeeping takes beside its keys, about.
 const SEGMENT_BYTES: usize = 160;
 
@@ -258,6 +261,31 @@ impl Segments {
         if low[..] < *key {
             let reach = Reach { low: reach.low, high: None };
             self.put(low, Segment { low_kind, high: Edge::before(key), since, worth, reach });
+        }
+    }
+
+    /// Values are written at these keys, which are ascending. Where many of them fall into one segment, what lies between the first
+    /// and the last of those is forgotten: as a rule nothing, and a piece for each would take more than it spares.
+    pub(crate) fn exclude_many(&mut self, mut keys: &[&[u8]]) {
+        while let Some((key, rest)) = keys.split_first() {
+            let high = self.containing(key).map(|(_, segment)| segment.high.bytes.clone());
+            let inside = high.map_or(0, |high| rest.partition_point(|key| **key < high[..]));
+            self.exclude(key);
+            if inside < PIECES_MAX {
+                keys = rest;
+                continue;
+            }
+            let (inside, rest) = rest.split_at(inside);
+            if let Some(last) = inside.last() {
+                self.exclude(last);
+                // What is left between the two is one piece.
+                if let Some(low) = self.containing(&key::behind(key)).map(|(low, _)| low.to_vec())
+                    && low < last.to_vec()
+                {
+                    self.take(&low);
+                }
+            }
+            keys = rest;
         }
     }
 
@@ -501,6 +529,8 @@ mod tests {
             bound: u8,
         },
         Write(u8),
+        /// Keys from..to, all of one batch.
+        WriteMany(u8, u8),
         Join,
         Forget,
     }
@@ -513,6 +543,7 @@ mod tests {
             }),
             2 => (0u8..48, 0u8..56).prop_map(|(at, bound)| Change::Reach { at, bound }),
             4 => (0u8..56).prop_map(Change::Write),
+            1 => (0u8..56, 0u8..56).prop_map(|(from, to)| Change::WriteMany(from, to)),
             1 => Just(Change::Join),
             1 => Just(Change::Forget),
         ]
@@ -553,6 +584,11 @@ mod tests {
                     Change::Write(key) => {
                         segments.exclude(&[key]);
                         alive.insert(key);
+                    }
+                    Change::WriteMany(from, to) => {
+                        let keys: Vec<[u8; 1]> = (from..to).map(|key| [key]).collect();
+                        segments.exclude_many(&keys.iter().map(|key| &key[..]).collect::<Vec<_>>());
+                        alive.extend(from..to);
                     }
                     Change::Join => segments.join_all(&|_, _| false),
                     Change::Forget => segments.forget_half(),

@@ -22,11 +22,12 @@
 //! A commit before the first section is seen by the iterator, one between the two is noted by the watch, one after the
 //! second has a higher RocksDB sequence number than the range deletion, which therefore does not touch it. Bulk loads
 //! write outside the section, but only into storages that have no tombstone yet, hence no run. Large transactions write
-//! their markers inside the section too, and a row with a marker is in no run ([`crate::spills`]).
+//! their records inside the section too, and a row with a record of one that runs is in no run ([`crate::spills`]).
 //!
 //! Runs that are short are not worth a range deletion, which every reader of the neighbourhood has to look at. Where dead rows are
 //! many all the same, scattered among living ones, their versions are deleted one by one. That needs no watch: a stored
-//! key is written once, so a version that comes to the row later has another one; and a row goes in one batch.
+//! key is written once, so a version that comes to the row later has another one; and a row goes in one batch. (Records are
+//! written once more when they settle, but not while this is under way: [`crate::spills`].)
 //!
 //! Pins need no second look: the view was taken before the walk and stays valid ([`crate::pins`]). Nor does the index of
 //! dead ranges: nothing was visible there before, and nothing is afterwards.
@@ -38,7 +39,8 @@ use rocksdb::{DBRawIterator, WriteBatch};
 
 use super::filter::View;
 use super::findings::{DEAD_PART, SPAN_ROWS_MIN, Stretch};
-use crate::{Engine, Result, Timestamp, key, value};
+use crate::spills::Entry;
+use crate::{Engine, Result, Timestamp, key};
 
 /// Runs a closure inside the commit section: no commit is between its batch and its publication.
 pub type Section<'a> = &'a dyn Fn(&mut dyn FnMut());
@@ -191,7 +193,9 @@ struct Piece {
 /// A row under the walk.
 struct Row {
     key: Vec<u8>,
+    /// Time of the newest version, [`Timestamp::MIN`] if there is none.
     newest: Timestamp,
+    /// The newest version is a tombstone, and nobody is writing the row.
     newest_is_tombstone: bool,
     oldest: Timestamp,
     /// Its versions if it may be dead, unless they are very many.
@@ -283,6 +287,7 @@ impl Engine {
         let horizon = view.horizons.of(stretch.storage());
         let mut iterator = self.walking_iterator();
         iterator.seek(&stretch.low);
+        let mut entries = self.entry_reader(None);
         let mut result = Found::default();
         let mut run = None;
         let mut row: Option<Row> = None;
@@ -291,31 +296,36 @@ impl Engine {
             if found > &stretch.high[..] {
                 break;
             }
-            match &mut row {
-                Some(row) if row.key == found => {
+            let entry = entries.read(time, stored_value)?;
+            if row.as_ref().is_none_or(|row| row.key != found) {
+                end_row(row.take(), &view, horizon, &mut run, &mut result);
+                if result.walked >= WALK_MAX {
+                    result.resume = Some(found.to_vec());
+                    break;
+                }
+            }
+            let row = row.get_or_insert_with(|| Row {
+                key: found.to_vec(),
+                newest: Timestamp::MIN,
+                newest_is_tombstone: true,
+                oldest: Timestamp::MIN,
+                stored: Vec::new(),
+                is_large: false,
+            });
+            match entry {
+                Entry::Version(time, payload) => {
+                    if row.newest == Timestamp::MIN {
+                        row.newest = time;
+                        row.newest_is_tombstone &= payload.is_none();
+                    }
                     row.oldest = time;
-                    row.is_large |= row.stored.len() >= KEYS_PER_BATCH;
-                    if row.newest_is_tombstone && !row.is_large {
-                        row.stored.push(stored.to_vec());
-                    }
                 }
-                _ => {
-                    end_row(row.take(), &view, horizon, &mut run, &mut result);
-                    if result.walked >= WALK_MAX {
-                        result.resume = Some(found.to_vec());
-                        break;
-                    }
-                    let newest_is_tombstone =
-                        !time.is_provisional() && value::split_stored(stored_value)?.is_none();
-                    row = Some(Row {
-                        key: found.to_vec(),
-                        newest: time,
-                        newest_is_tombstone,
-                        oldest: time,
-                        stored: if newest_is_tombstone { vec![stored.to_vec()] } else { Vec::new() },
-                        is_large: false,
-                    });
-                }
+                Entry::Running | Entry::Own(_) => row.newest_is_tombstone = false,
+                Entry::Nothing => {}
+            }
+            row.is_large |= row.stored.len() >= KEYS_PER_BATCH;
+            if row.newest_is_tombstone && !row.is_large {
+                row.stored.push(stored.to_vec());
             }
             result.walked += 1;
             iterator.next();

@@ -26,7 +26,9 @@
 //! RocksDB turns a removed key into a delete of its own, which lingers where deeper levels may have the key. Each of our
 //! keys is written once, so it never hides anything; [`super::space`] compacts files that have many.
 //!
-//! A marker ([`crate::spills`]) is later than every horizon: it stays, and so does the newest version of its row.
+//! Of a provisional record ([`crate::spills`]) the commit time counts, not that of its key. One that runs is later than every
+//! horizon: it stays, and so does the newest version of its row. One that was rolled back goes. One whose commit is durable
+//! gets its commit time into its value: it is a version from then on.
 //!
 //! While it is there, the filter also gathers where garbage remains and where whole runs of rows are dead, for
 //! the collector to come back to ([`super::findings`]).
@@ -40,7 +42,8 @@ use rocksdb::compaction_filter_factory::{CompactionFilterContext, CompactionFilt
 
 use super::Shared;
 use super::findings::Observer;
-use crate::{PinView, StorageId, Timestamp, key, value};
+use crate::spills::{Entry, EntryReader, Settled};
+use crate::{PinView, StorageId, Timestamp, key};
 
 /// Horizons and pins of one moment.
 #[derive(Clone, Debug)]
@@ -66,6 +69,8 @@ impl CompactionFilterFactory for FilterFactory {
     fn create(&mut self, _: CompactionFilterContext) -> Filter {
         Filter {
             view: self.0.view(),
+            entries: EntryReader::new(self.0.spills.clone(), None),
+            settled: Vec::new(),
             shared: self.0.clone(),
             storage: None,
             horizon: Timestamp::MIN,
@@ -84,6 +89,9 @@ impl CompactionFilterFactory for FilterFactory {
 /// Of one compaction.
 pub(crate) struct Filter {
     shared: Arc<Shared>,
+    entries: EntryReader,
+    /// What the record that came last is replaced by.
+    settled: Vec<u8>,
     view: View,
     storage: Option<StorageId>,
     /// Of `storage`.
@@ -104,7 +112,15 @@ impl CompactionFilter for Filter {
         // What cannot be read is somebody else's to report.
         let Ok((row, time)) = key::split_stored(stored) else { return CompactionDecision::Keep };
         let bytes = (stored.len() + stored_value.len()) as u64;
-        let is_tombstone = matches!(stored_value, [value::TOMBSTONE]);
+        let (time, is_tombstone) = match self.entries.read(time, stored_value) {
+            Ok(Entry::Version(time, payload)) => (time, payload.is_none()),
+            Ok(Entry::Running) => (Timestamp::MAX, false),
+            Ok(Entry::Nothing) => {
+                self.removed += 1;
+                return CompactionDecision::Remove;
+            }
+            Ok(Entry::Own(_)) | Err(_) => return CompactionDecision::Keep,
+        };
         if row != self.row {
             let storage = key::storage_of(row);
             if storage != self.storage {
@@ -115,7 +131,7 @@ impl CompactionFilter for Filter {
             self.row.extend_from_slice(row);
             self.newer = time;
             self.observer.newest(row, time, bytes, is_tombstone);
-            return CompactionDecision::Keep;
+            return self.keep(stored_value);
         }
         let newer = std::mem::replace(&mut self.newer, time);
         if self.view.may_go(self.horizon, time, newer) {
@@ -123,14 +139,30 @@ impl CompactionFilter for Filter {
             return CompactionDecision::Remove;
         }
         // A version that waits for the horizon is garbage of tomorrow; one that is pinned is not.
-        // The same goes for one that only has a marker in front of it.
-        let ripens = newer > self.horizon && !newer.is_provisional();
+        // The same goes for one that only has an uncommitted write in front of it.
+        let ripens = newer > self.horizon && newer < Timestamp::MAX;
         self.observer.older(newer, bytes, ripens);
-        CompactionDecision::Keep
+        self.keep(stored_value)
     }
 
     fn name(&self) -> &CStr {
         c"cairn.versions"
+    }
+}
+
+impl Filter {
+    /// Keeps an entry, settled if it is a record that can be.
+    fn keep(&mut self, stored_value: &[u8]) -> CompactionDecision {
+        match self.entries.settle(stored_value, &mut self.settled) {
+            Ok(Settled::Version) => {
+                let settled: &[u8] = &self.settled;
+                // SAFETY: RocksDB's wrapper copies the value as soon as this returns, before the filter is called again or
+                // dropped; nobody else changes `settled`. (The wrapper's type asks for more than that.)
+                let settled = unsafe { std::mem::transmute::<&[u8], &'static [u8]>(settled) };
+                CompactionDecision::Change(settled)
+            }
+            Ok(Settled::NotYet | Settled::Gone) | Err(_) => CompactionDecision::Keep,
+        }
     }
 }
 

@@ -168,6 +168,10 @@ impl Findings {
         take(&mut self.spans, is_ripe, most)
     }
 
+    pub(crate) fn add_region(&mut self, region: Stretch) {
+        push_bounded(&mut self.regions, region);
+    }
+
     pub(crate) fn add_span(&mut self, span: Stretch) {
         push_bounded(&mut self.spans, span);
     }

@@ -34,7 +34,8 @@ use findings::{Findings, Observer, Stretch};
 pub use horizon::{DEFAULT_RETENTION, Horizons, Retention};
 use writes::Writes;
 
-use crate::{Engine, PinGuard, PinKind, Pins, Result, StorageId, Timestamp, key, meta};
+use crate::spills::KeySpan;
+use crate::{Engine, PinGuard, PinKind, Pins, Result, SpillNumber, Spills, StorageId, Timestamp, key, meta};
 
 /// What collection has done since the store was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,6 +67,7 @@ pub(crate) struct Shared {
     findings: Mutex<Findings>,
     pub(crate) writes: Writes,
     pub(crate) watch: Watch,
+    pub(crate) spills: Arc<Spills>,
     totals: Totals,
 }
 
@@ -78,6 +80,7 @@ impl Shared {
             findings: Mutex::default(),
             writes: Writes::default(),
             watch: Watch::default(),
+            spills: Arc::default(),
             totals: Totals::default(),
         }
     }
@@ -182,8 +185,7 @@ impl Engine {
         let mut history = self.history.lock();
         let mut next = history.clone();
         next.look(now);
-        // What is not moved yet is going to be added in the past.
-        let changed = next.advance(settled.min(self.spills.horizon_limit()));
+        let changed = next.advance(settled);
         if !changed.is_empty() {
             let mut batch = self.batch();
             batch.meta_put(meta::HISTORY_KEY, &next.encode());
@@ -258,6 +260,17 @@ impl Engine {
     pub fn suggest_dead_span(&self, low: &[u8], high: &[u8], dead_since: Timestamp, rows: u64) {
         let span = Stretch { low: low.to_vec(), high: high.to_vec(), ripe: dead_since, weight: rows };
         self.gc.findings.lock().add_span(span);
+    }
+
+    /// A spill was rolled back whose records, so many bytes, lie in these spans: the collector has a look.
+    pub fn spill_rolled_back(&self, number: SpillNumber, spans: Vec<KeySpan>, bytes: u64) {
+        let mut findings = self.gc.findings.lock();
+        for (low, high) in &spans {
+            let (low, high) = (low.clone(), high.clone());
+            findings.add_region(Stretch { low, high, ripe: Timestamp::MIN, weight: bytes });
+        }
+        drop(findings);
+        self.gc.spills.roll_back(number, spans);
     }
 
     /// Versions, and tombstones among them, that were written to a storage since its last compaction.

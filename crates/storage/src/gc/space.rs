@@ -10,9 +10,7 @@
 //!
 //! So each byte of garbage is rewritten a few times at most, and data that does not change is left alone.
 //!
-//! A dropped storage goes as a whole when its horizon is past the drop and no pin is older, and when no large transaction has
-//! records of it any more: their markers may only go with single deletes, which are the mover's ([`crate::spills`]). Those are of
-//! transactions that rolled back, to a savepoint perhaps; what was committed holds back the horizon. So nobody writes to it
+//! A dropped storage goes as a whole when its horizon is past the drop and no pin is older. Nobody writes to it
 //! any more, or unlinking files would not be allowed at all. The range deletion is durable before files are unlinked: a file
 //! may hold what hides versions of an older one.
 
@@ -23,7 +21,8 @@ use rocksdb::{BottommostLevelCompaction, CompactOptions, Range, WriteBatch};
 use super::dead_span::Section;
 use super::filter::View;
 use super::findings::{GARBAGE_PART, Stretch};
-use crate::{Engine, Result, StorageId, Timestamp, key, meta, value};
+use crate::spills::Entry;
+use crate::{Engine, Result, StorageId, Timestamp, key, meta};
 
 /// A dropped storage of at most so many versions is deleted one by one: range deletions cost readers more.
 const SMALL_STORAGE_VERSIONS: usize = 256;
@@ -73,9 +72,6 @@ impl Engine {
         for (storage, _) in dropped.iter().filter(|(storage, at)| may_go(*storage, *at)) {
             if stop() {
                 break;
-            }
-            if self.has_records_of_spills(*storage)? {
-                continue;
             }
             self.remove_storage(*storage)?;
             removed += 1;
@@ -214,6 +210,7 @@ impl Engine {
         let horizon = view.horizons.of(storage);
         let mut iterator = self.walking_iterator();
         iterator.seek(low);
+        let mut entries = self.entry_reader(None);
         let mut row: Vec<u8> = Vec::new();
         let mut newer = Timestamp::MIN;
         for _ in 0..most {
@@ -223,12 +220,20 @@ impl Engine {
                 break;
             }
             look.versions += 1;
+            let (time, is_tombstone) = match entries.read(time, stored_value)? {
+                Entry::Version(time, payload) => (time, payload.is_none()),
+                Entry::Running | Entry::Own(_) => (Timestamp::MAX, false),
+                Entry::Nothing => {
+                    look.garbage += 1;
+                    iterator.next();
+                    continue;
+                }
+            };
             if found == &row[..] {
                 look.garbage += u64::from(view.may_go(horizon, time, newer));
             } else {
                 row.clear();
                 row.extend_from_slice(found);
-                let is_tombstone = !time.is_provisional() && value::split_stored(stored_value)?.is_none();
                 look.garbage += u64::from(is_tombstone && time <= horizon);
             }
             newer = time;

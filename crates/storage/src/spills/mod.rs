@@ -3,132 +3,152 @@
 //! A transaction whose writes outgrow memory *spills* them. It has a *spill number* then, given once and never again.
 //!
 //! ```text
-//! column family   key                                           value
-//! default         [storage id][key][inverted provisional time]  03                     a marker
-//! provisional     [spill number u64][storage id][key]           a record ([`record`])  the writes
-//! meta            23 [spill number u64]                         a commit record        once it is committed
+//! column family   key                                       value
+//! default         [storage id][key][inverted write time]    03 [spill number] [writes]   a provisional record ([`record`])
+//! meta            23 [spill number u64]                     a commit record, once it is committed
+//! meta            24 [spill number u64] [storage id u32]    empty: the spill has records in this storage
 //! ```
 //!
-//! The *provisional time* of spill n is `FFF0...0 + n`: later than all times that the clock ever gives. So a marker lies in
-//! front of a row's versions, and whoever reads at a time takes it for one of the newer versions that it steps over.
-//! The same makes a row with a marker nobody's garbage, and no open dead range contains it.
+//! A record lies among the versions of its row, at the time of the clock at which it was written. It has the whole value, so
+//! that reading it costs what reading a version does. Its commit time is found by its number in a small map in memory ([`Spills`]).
+//! One commit record makes versions of all records at once; nothing has to be moved.
 //!
-//! **Life of a spill.** Records and markers are written in the same batches, while the transaction runs. It commits by one
-//! commit record: *from then on the records count as versions of the commit time* ([`Resolver`]). In the background
-//! they are *moved*: a version of the commit time is put, record and marker are deleted, in one batch. The batch that moves
-//! the last one deletes the commit record. Of a transaction that rolled back, records and markers are deleted the
-//! same way; nobody waits for that.
+//! **Order.** Whoever writes a row holds its lock from before the write until after the commit. So what others commit to the row lies
+//! before the record in time, or was written after its commit: *the versions of a row are in the order of their commit times, whether
+//! they are records or not.* A reader at time T need not look at what was written after T: it was committed later still.
+//!
+//! **Settling.** Compactions rewrite the records that they meet ([`crate::gc::filter`]): those of a commit that is durable get
+//! their commit time into the value, those that were rolled back go. Much later a walk does the same to the records that no
+//! compaction has met, and the commit record goes ([`settle`]). Nobody waits for any of this.
 //!
 //! **Savepoints.** Each write carries the *epoch* that it was made in; rolling back to a savepoint makes the epochs
 //! since then [`Undone`], which the commit record names.
 //!
 //! Invariants:
-//! - Per spill and key there is one marker and one record, or neither. A marker is put once and removed by a
-//!   single delete, which leaves nothing behind for scans to step over once the two meet.
-//! - Nobody else deletes a marker: RocksDB takes a plain delete and a single delete of one key for corruption. A range deletion
-//!   over it, before the single delete or after it, does no harm: it hides the marker, and a single delete that meets none
-//!   goes with the last level. So the storage of an unfinished bulk load goes at any time. A dropped storage, of which plain
-//!   deletes and whole files may go, waits until it has no markers (`gc/space.rs`).
-//! - [`Spills`] knows the commit before it is visible, and never forgets it: an iterator may be older than the move.
-//! - A reader whose time was chosen when nothing committed was left to be moved needs no resolving: its iterator sees the
-//!   versions. So reads cost what they did, unless there is something to move ([`Spills::unmoved`]).
-//! - The horizon stays below the commit time of what is not moved yet: the move adds versions in the past.
-//! - Batches with markers are built and written inside the commit section, where dead rows are deleted too
-//!   (`gc/dead_span.rs`); moving needs no section, since a row with a marker is not dead.
-//! - Recovery: numbers with a commit record are committed, all others are rolled back.
+//! - [`Spills`] knows a number from before its first record, and a commit from before it is visible. It never forgets a commit: an
+//!   iterator may be older than the settling. A number that it does not know was rolled back.
+//! - Records are written inside the commit section, like versions, and are registered with the index of dead ranges and with the
+//!   collector's watch ([`crate::gc`]): a row with a record of a running transaction is in no open dead range, and is not dead.
+//! - A record becomes a version in a file only when its commit is durable: files outlive the unsynced end of the log.
+//! - A commit record goes when no record of its number is left.
+//! - Recovery: numbers with a commit record are committed, all others are rolled back. Until the commit records are read, every
+//!   number counts as running, so that a compaction leaves its records alone.
 
+mod reader;
 pub mod record;
-mod resolver;
-mod store;
+mod settle;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
 
-pub use record::{OwnVersion, Record, Undone};
-pub(crate) use resolver::Resolver;
-pub(crate) use store::COLUMN_FAMILY;
-pub use store::ProvisionalCursor;
+pub(crate) use reader::{Entry, EntryReader, Settled, place};
+pub use reader::{OwnWrites, Reading};
+pub use record::{OwnVersion, Undone};
+pub use settle::Settling;
 
 use crate::Timestamp;
 
-/// Names a transaction that has spilled. Below 2^52.
+/// Names a transaction that has spilled.
 pub type SpillNumber = u64;
 
-/// What became of a spill. One that is not known was rolled back.
+/// What became of a spill.
 #[derive(Clone, Debug)]
 pub enum SpillState {
-    InProgress,
-    Committed { time: Timestamp, undone: Arc<Undone> },
+    Running,
+    Committed(Commit),
+    RolledBack,
+}
+
+/// How a spill was committed.
+#[derive(Clone, Debug)]
+pub struct Commit {
+    pub time: Timestamp,
+    pub undone: Arc<Undone>,
+}
+
+/// Keys from the first to the second, both included.
+pub type KeySpan = (Vec<u8>, Vec<u8>);
+
+/// A spill that has ended; the store may still have records of it.
+#[derive(Clone, Debug)]
+struct Ended {
+    number: SpillNumber,
+    /// `None`: rolled back.
+    time: Option<Timestamp>,
+    /// Where its records are, one span for each storage.
+    spans: Vec<KeySpan>,
+    since: Instant,
 }
 
 /// All spills of a store since it was opened.
 #[derive(Debug, Default)]
 pub struct Spills {
-    unmoved: AtomicU64,
     states: RwLock<HashMap<SpillNumber, SpillState>>,
-    /// Ended, and records may be left: the commit time if it was committed.
-    unfinished: Mutex<VecDeque<(SpillNumber, Option<Timestamp>)>>,
+    /// The commit records were read: a number that is not known was rolled back.
+    recovered: AtomicBool,
+    /// Commits up to here are durable.
+    durable: AtomicU64,
+    ended: Mutex<Vec<Ended>>,
 }
 
 impl Spills {
-    /// The transaction begins to spill; before its first marker.
+    /// The transaction begins to spill; before its first record.
     pub fn begin(&self, number: SpillNumber) {
-        self.states.write().insert(number, SpillState::InProgress);
+        self.states.write().insert(number, SpillState::Running);
     }
 
     /// It was committed; before the commit is visible.
-    pub fn commit(&self, number: SpillNumber, time: Timestamp, undone: Arc<Undone>) {
-        self.states.write().insert(number, SpillState::Committed { time, undone });
-        self.unfinished.lock().push_back((number, Some(time)));
-        self.unmoved.fetch_add(1, Ordering::AcqRel);
+    pub fn commit(&self, number: SpillNumber, commit: Commit, spans: Vec<KeySpan>) {
+        let time = Some(commit.time);
+        self.states.write().insert(number, SpillState::Committed(commit));
+        self.ended.lock().push(Ended { number, time, spans, since: Instant::now() });
     }
 
     /// It was rolled back.
-    pub fn abort(&self, number: SpillNumber) {
+    pub fn roll_back(&self, number: SpillNumber, spans: Vec<KeySpan>) {
         self.states.write().remove(&number);
-        self.unfinished.lock().push_back((number, None));
+        self.ended.lock().push(Ended { number, time: None, spans, since: Instant::now() });
     }
 
-    pub(crate) fn recovered(&self, number: SpillNumber, commit: Option<(Timestamp, Undone)>) {
-        let time = commit.as_ref().map(|(time, _)| *time);
-        if let Some((time, undone)) = commit {
-            let state = SpillState::Committed { time, undone: Arc::new(undone) };
-            self.states.write().insert(number, state);
-            self.unmoved.fetch_add(1, Ordering::AcqRel);
-        }
-        self.unfinished.lock().push_back((number, time));
-    }
-
-    /// Nothing of it is left in the store.
-    pub(crate) fn finished(&self, number: SpillNumber) {
-        let mut unfinished = self.unfinished.lock();
-        let Some(at) = unfinished.iter().position(|(other, _)| *other == number) else { return };
-        if let Some((_, Some(_))) = unfinished.remove(at) {
-            self.unmoved.fetch_sub(1, Ordering::AcqRel);
+    pub fn state(&self, number: SpillNumber) -> SpillState {
+        match self.states.read().get(&number) {
+            Some(state) => state.clone(),
+            None if self.recovered.load(Ordering::Acquire) => SpillState::RolledBack,
+            None => SpillState::Running,
         }
     }
 
-    pub fn state(&self, number: SpillNumber) -> Option<SpillState> {
-        self.states.read().get(&number).cloned()
+    /// Whether the store may have records of spills that have ended.
+    pub fn any_unsettled(&self) -> bool {
+        !self.ended.lock().is_empty()
     }
 
-    /// Number of committed spills that are not moved yet.
-    pub fn unmoved(&self) -> u64 {
-        self.unmoved.load(Ordering::Acquire)
+    /// Time since the end of the oldest spill that may have records.
+    pub fn oldest_unsettled(&self) -> Option<Duration> {
+        self.ended.lock().iter().map(|ended| ended.since.elapsed()).max()
     }
 
-    /// One that has ended and is not cleared away.
-    pub fn next_unfinished(&self) -> Option<SpillNumber> {
-        self.unfinished.lock().front().map(|(number, _)| *number)
+    /// Everything that was committed up to `time` is durable.
+    pub(crate) fn set_durable(&self, time: Timestamp) {
+        self.durable.fetch_max(time.0, Ordering::AcqRel);
     }
 
-    /// The last time before all commits that are not moved yet.
-    pub fn horizon_limit(&self) -> Timestamp {
-        let unfinished = self.unfinished.lock();
-        let oldest = unfinished.iter().filter_map(|(_, time)| *time).min();
-        oldest.map_or(Timestamp::MAX, |time| Timestamp(time.0.saturating_sub(1)))
+    pub(crate) fn durable(&self) -> Timestamp {
+        Timestamp(self.durable.load(Ordering::Acquire))
+    }
+
+    /// What recovery has found; from now on all others were rolled back.
+    fn recovered(&self, found: Vec<(SpillNumber, Option<Commit>, Vec<KeySpan>)>) {
+        for (number, commit, spans) in found {
+            match commit {
+                Some(commit) => self.commit(number, commit, spans),
+                None => self.roll_back(number, spans),
+            }
+        }
+        self.recovered.store(true, Ordering::Release);
     }
 }

@@ -1,11 +1,11 @@
-//! What the records of a spill look like.
+//! What provisional records and commit records look like.
 //!
 //! ```text
-//! record of a key
-//! +--------+-----------+-----------+-----------+---------+ ...
-//! | 00     | command   | epoch     | length    | value   |    further writes of the key, oldest first
-//! | 1 byte | u32       | u32       | u32       | bytes   |
-//! +--------+-----------+-----------+-----------+---------+ ...
+//! provisional record, behind the kind of the stored value
+//! +--------------+-----------+-----------+-----------+---------+ ...
+//! | spill number | command   | epoch     | length    | value   |    further writes of the key, oldest first
+//! | u64          | u32       | u32       | u32       | bytes   |
+//! +--------------+-----------+-----------+-----------+---------+ ...
 //! length ffffffff: the key was deleted; no value follows
 //!
 //! commit record
@@ -17,7 +17,7 @@
 //! All numbers are big endian.
 
 use crate::spills::SpillNumber;
-use crate::{Error, Result, Timestamp, meta};
+use crate::{Error, Result, Timestamp, meta, value};
 
 const DELETED: u32 = u32::MAX;
 const COMMIT_FORMAT: u8 = 1;
@@ -31,74 +31,92 @@ pub struct OwnVersion<'a> {
     pub value: Option<&'a [u8]>,
 }
 
-/// The writes of a key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record<'a> {
-    /// Oldest first.
-    pub versions: Vec<OwnVersion<'a>>,
+/// The writes of a provisional record, oldest first.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Writes<'a>(&'a [u8]);
+
+/// Divides a provisional record, without its kind, into the spill's number and the writes.
+#[inline]
+pub(crate) fn split(record: &[u8]) -> Result<(SpillNumber, Writes<'_>)> {
+    match record.split_first_chunk() {
+        Some((number, writes)) => Ok((u64::from_be_bytes(*number), Writes(writes))),
+        None => Err(corrupt(record)),
+    }
 }
 
-impl<'a> Record<'a> {
-    pub fn decode(bytes: &'a [u8]) -> Result<Self> {
-        let corrupt = || Error::Corruption {
-            what: "provisional record",
-            detail: format!("{} bytes, first {:02x?}", bytes.len(), bytes.get(..16).unwrap_or(bytes)),
-        };
-        let (_, mut rest) = bytes.split_first().ok_or_else(corrupt)?;
-        let mut versions = Vec::with_capacity(1);
-        let number = |rest: &mut &'a [u8]| -> Result<u32> {
-            let (number, behind) = rest.split_first_chunk::<4>().ok_or_else(corrupt)?;
-            *rest = behind;
-            Ok(u32::from_be_bytes(*number))
-        };
-        while !rest.is_empty() {
-            let command = number(&mut rest)?;
-            let epoch = number(&mut rest)?;
-            let length = number(&mut rest)?;
-            let value = if length == DELETED {
-                None
-            } else {
-                let (value, behind) = rest.split_at_checked(length as usize).ok_or_else(corrupt)?;
-                rest = behind;
-                Some(value)
-            };
-            versions.push(OwnVersion { command, epoch, value });
-        }
-        Ok(Record { versions })
+#[cold]
+fn corrupt(bytes: &[u8]) -> Error {
+    Error::Corruption {
+        what: "provisional record",
+        detail: format!("{} bytes, first {:02x?}", bytes.len(), bytes.get(..16).unwrap_or(bytes)),
     }
+}
 
-    /// What a snapshot of `command` sees: `None` if nothing of the transaction's own.
-    pub fn visible(&self, command: u32, undone: &Undone) -> Option<OwnVersion<'a>> {
-        let seen = |version: &&OwnVersion<'_>| version.command < command && !undone.contains(version.epoch);
-        self.versions.iter().rev().find(seen).copied()
+impl<'a> Writes<'a> {
+    /// The last of the writes for which `counts`.
+    #[inline]
+    pub(crate) fn last(self, counts: impl Fn(&OwnVersion<'a>) -> bool) -> Result<Option<OwnVersion<'a>>> {
+        let mut last = None;
+        for write in self {
+            last = Some(write?).filter(&counts).or(last);
+        }
+        Ok(last)
     }
 
     /// The last write that was not undone.
-    pub fn newest(&self, undone: &Undone) -> Option<OwnVersion<'a>> {
-        self.versions.iter().rev().find(|version| !undone.contains(version.epoch)).copied()
-    }
-
-    /// The first of the commands from `since` on whose write was not undone.
-    pub fn first_command(&self, since: u32, undone: &Undone) -> Option<u32> {
-        let counts = |version: &&OwnVersion<'_>| version.command >= since && !undone.contains(version.epoch);
-        self.versions.iter().find(counts).map(|version| version.command)
+    #[inline]
+    pub(crate) fn newest(self, undone: &Undone) -> Result<Option<OwnVersion<'a>>> {
+        self.last(|write| !undone.contains(write.epoch))
     }
 }
 
-/// Replaces `bytes` by a record without writes.
-pub fn begin_record(bytes: &mut Vec<u8>) {
-    bytes.clear();
-    bytes.push(0);
+impl<'a> Iterator for Writes<'a> {
+    type Item = Result<OwnVersion<'a>>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let read = |rest: &mut &'a [u8]| {
+            let (number, behind) = rest.split_first_chunk::<4>()?;
+            *rest = behind;
+            Some(u32::from_be_bytes(*number))
+        };
+        let write = |rest: &mut &'a [u8]| {
+            let (command, epoch, length) = (read(rest)?, read(rest)?, read(rest)?);
+            let value = if length == DELETED {
+                None
+            } else {
+                let (value, behind) = rest.split_at_checked(length as usize)?;
+                *rest = behind;
+                Some(value)
+            };
+            Some(OwnVersion { command, epoch, value })
+        };
+        let before = self.0;
+        let found = write(&mut self.0);
+        if found.is_none() {
+            self.0 = &[];
+        }
+        Some(found.ok_or_else(|| corrupt(before)))
+    }
+}
+
+/// Appends the stored value of a provisional record without writes.
+pub fn begin_record(stored: &mut Vec<u8>, number: SpillNumber) {
+    stored.push(value::PROVISIONAL);
+    stored.extend_from_slice(&number.to_be_bytes());
 }
 
 /// Adds a write, later than those before it.
-pub fn push_version(bytes: &mut Vec<u8>, version: OwnVersion<'_>) {
-    bytes.extend_from_slice(&version.command.to_be_bytes());
-    bytes.extend_from_slice(&version.epoch.to_be_bytes());
+pub fn push_version(stored: &mut Vec<u8>, version: OwnVersion<'_>) {
+    stored.extend_from_slice(&version.command.to_be_bytes());
+    stored.extend_from_slice(&version.epoch.to_be_bytes());
     // A value is far shorter than 4 GB.
     let length = version.value.map_or(DELETED, |value| value.len() as u32);
-    bytes.extend_from_slice(&length.to_be_bytes());
-    bytes.extend_from_slice(version.value.unwrap_or_default());
+    stored.extend_from_slice(&length.to_be_bytes());
+    stored.extend_from_slice(version.value.unwrap_or_default());
 }
 
 /// What a transaction has taken back of something that it numbers as it goes, epochs as a rule: intervals, both ends
@@ -118,7 +136,12 @@ impl<N: Copy + Ord + Into<u64>> Undone<N> {
         self.0.push((first, last));
     }
 
+    #[inline]
     pub fn contains(&self, number: N) -> bool {
+        !self.0.is_empty() && self.contains_in_list(number)
+    }
+
+    fn contains_in_list(&self, number: N) -> bool {
         let behind = self.0.partition_point(|(first, _)| *first <= number);
         behind.checked_sub(1).and_then(|at| self.0.get(at)).is_some_and(|(_, last)| number <= *last)
     }
@@ -149,71 +172,60 @@ impl Undone {
     }
 }
 
-/// Key of a record, without the row's key: all records of the spill begin with it.
-pub(crate) fn prefix(number: SpillNumber) -> [u8; 8] {
-    number.to_be_bytes()
-}
-
-/// Replaces `bytes` by the key of a record.
-pub(crate) fn write_key(bytes: &mut Vec<u8>, number: SpillNumber, key: &[u8]) {
-    bytes.clear();
-    bytes.extend_from_slice(&prefix(number));
-    bytes.extend_from_slice(key);
-}
-
-/// Takes the key of a record apart.
-pub(crate) fn split_key(bytes: &[u8]) -> Result<(SpillNumber, &[u8])> {
-    let corrupt = || meta::corrupt("key of a provisional record", bytes);
-    let (number, key) = bytes.split_first_chunk::<8>().ok_or_else(corrupt)?;
-    Ok((u64::from_be_bytes(*number), key))
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
 
+    fn writes(record: &[u8]) -> Writes<'_> {
+        split(&record[1..]).unwrap().1
+    }
+
     #[test]
     fn layouts_are_pinned() {
-        let mut bytes = vec![9];
-        begin_record(&mut bytes);
+        let mut bytes = Vec::new();
+        begin_record(&mut bytes, 258);
         push_version(&mut bytes, OwnVersion { command: 1, epoch: 3, value: Some(b"ab") });
         push_version(&mut bytes, OwnVersion { command: 2, epoch: 4, value: None });
-        let expected = [0, 0, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0, 2, b'a', b'b'];
-        assert_eq!(bytes, [&expected[..], &[0, 0, 0, 2, 0, 0, 0, 4, 255, 255, 255, 255]].concat());
+        let number = [3, 0, 0, 0, 0, 0, 0, 1, 2];
+        let first = [0, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0, 2, b'a', b'b'];
+        assert_eq!(bytes, [&number[..], &first, &[0, 0, 0, 2, 0, 0, 0, 4, 255, 255, 255, 255]].concat());
+        assert_eq!(split(&bytes[1..]).unwrap().0, 258);
         let mut undone = Undone::default();
         undone.add(5, 6);
         let commit = undone.encode_commit(Timestamp(7));
         assert_eq!(commit, [1, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 5, 0, 0, 0, 6]);
         assert_eq!(Undone::decode_commit(&commit).unwrap(), (Timestamp(7), undone));
-        write_key(&mut bytes, 258, b"k");
-        assert_eq!(bytes, [0, 0, 0, 0, 0, 0, 1, 2, b'k']);
-        assert_eq!(split_key(&bytes).unwrap(), (258, &b"k"[..]));
     }
 
     #[test]
     fn undone_writes_do_not_count() {
         let version = |command, epoch, value| OwnVersion { command, epoch, value };
-        let versions =
-            vec![version(1, 0, Some(&b"a"[..])), version(1, 2, Some(&b"b"[..])), version(4, 3, None)];
-        let record = Record { versions };
+        let mut record = Vec::new();
+        begin_record(&mut record, 1);
+        for version in [version(1, 0, Some(&b"a"[..])), version(1, 2, Some(&b"b"[..])), version(4, 3, None)] {
+            push_version(&mut record, version);
+        }
         let mut undone = Undone::default();
-        assert_eq!(record.newest(&undone), Some(version(4, 3, None)));
-        assert_eq!(record.visible(4, &undone), Some(version(1, 2, Some(b"b"))));
+        assert_eq!(writes(&record).newest(&undone).unwrap(), Some(version(4, 3, None)));
+        assert_eq!(writes(&record).last(|write| write.command < 4).unwrap(), Some(version(1, 2, Some(b"b"))));
         undone.add(2, 3);
-        assert_eq!(record.newest(&undone), Some(version(1, 0, Some(b"a"))));
-        assert_eq!(record.visible(1, &undone), None);
+        assert_eq!(writes(&record).newest(&undone).unwrap(), Some(version(1, 0, Some(b"a"))));
         undone.add(0, 4);
-        assert_eq!(record.newest(&undone), None);
+        assert_eq!(writes(&record).newest(&undone).unwrap(), None);
+        // Cut off.
+        record.pop();
+        assert!(writes(&record).newest(&undone).is_err());
     }
 
     proptest! {
         #[test]
         fn decoders_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
-            let _ = Record::decode(&bytes);
+            if let Ok((_, writes)) = split(&bytes) {
+                let _ = writes.newest(&Undone::default());
+            }
             let _ = Undone::decode_commit(&bytes);
-            let _ = split_key(&bytes);
         }
 
         #[test]
