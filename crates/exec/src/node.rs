@@ -14,6 +14,10 @@ pub trait Node: Send {
     /// Advances to the next row, which is in the node's registers then. False after the last; a further call
     /// says false again.
     fn next(&mut self, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<bool>;
+    /// Instead of the first `next`: the number of all rows, if they are counted without being made; the registers stay as they are.
+    fn count_rows(&mut self, _cx: &ExecContext<'_>, _frame: &mut Frame) -> Result<Option<u64>> {
+        Ok(None)
+    }
     /// Starts over; registers and parameters that the node's expressions read may have changed.
     fn rescan(&mut self, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<()>;
 }

@@ -143,30 +143,35 @@ impl Engine {
         Ok(fractions.iter().map(place).collect())
     }
 
+    /// Borders between parts of the keys in `low <= key < high`, ascending, by interpolation: the parts may be very unequal.
+    pub fn divide(&self, low: &[u8], high: &[u8], parts: usize) -> Result<Vec<Vec<u8>>> {
+        let mut iterator = self.passing_iterator();
+        iterator.seek_for_prev(high);
+        let last = iterator.key().map(<[u8]>::to_vec);
+        iterator.status()?;
+        let Some(last) = last.filter(|last| &last[..] > low) else { return Ok(Vec::new()) };
+        let line = Line::between(low, &last);
+        let step = line.length() / parts.max(1) as u128;
+        let mut borders: Vec<Vec<u8>> = (1..parts as u128).map(|part| line.key(step * part)).collect();
+        borders.retain(|border| &border[..] > low && &border[..] < high);
+        borders.dedup();
+        Ok(borders)
+    }
+
     /// A key between two others with about so many bytes of files between the first and it.
     fn key_behind(&self, first: &[u8], last: &[u8], bytes: u64) -> Vec<u8> {
-        // Keys as fractions: what they have in common, and the sixteen bytes behind it.
-        let same = first.iter().zip(last).take_while(|(a, b)| a == b).count();
-        let fraction = |key: &[u8]| {
-            let mut number = [0; 16];
-            for (byte, from) in number.iter_mut().zip(key.get(same..).unwrap_or_default()) {
-                *byte = *from;
-            }
-            u128::from_be_bytes(number)
-        };
-        let key = |number: u128| [first.get(..same).unwrap_or_default(), &number.to_be_bytes()].concat();
-        let (mut low, mut high) = (fraction(first), fraction(last));
+        let line = Line::between(first, last);
+        let (mut low, mut high) = (0, line.length());
         // Files are told apart by blocks of some KB: more steps find nothing more.
         for _ in 0..64 {
-            let middle = low + high.saturating_sub(low) / 2;
-            let to = key(middle);
-            if self.bytes_in_files(first, &to) < bytes {
+            let middle = low + (high - low) / 2;
+            if self.bytes_in_files(first, &line.key(middle)) < bytes {
                 low = middle;
             } else {
                 high = middle;
             }
         }
-        key(low)
+        line.key(low)
     }
 
     /// How much room a key space takes.
@@ -224,6 +229,36 @@ impl Engine {
             }
         }
         Ok(bytes)
+    }
+}
+
+/// Keys as numbers: what two of them have in common, and the sixteen bytes behind it.
+struct Line<'k> {
+    common: &'k [u8],
+    from: u128,
+    to: u128,
+}
+
+impl<'k> Line<'k> {
+    fn between(first: &'k [u8], last: &[u8]) -> Self {
+        let same = first.iter().zip(last).take_while(|(a, b)| a == b).count();
+        let number = |key: &[u8]| {
+            let mut number = [0; 16];
+            for (byte, from) in number.iter_mut().zip(key.get(same..).unwrap_or_default()) {
+                *byte = *from;
+            }
+            u128::from_be_bytes(number)
+        };
+        Line { common: first.get(..same).unwrap_or_default(), from: number(first), to: number(last) }
+    }
+
+    fn length(&self) -> u128 {
+        self.to.saturating_sub(self.from)
+    }
+
+    /// The key so far behind the first.
+    fn key(&self, distance: u128) -> Vec<u8> {
+        [self.common, &self.from.saturating_add(distance).to_be_bytes()].concat()
     }
 }
 

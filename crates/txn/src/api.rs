@@ -247,6 +247,21 @@ pub trait Transaction: Send + Sync {
     fn first_own_command(&self, key: &[u8], since: CommandId) -> Result<Option<CommandId>>;
     fn scan(&self, snapshot: &Snapshot, range: KeyRange, direction: Direction) -> Result<Box<dyn Cursor>>;
 
+    /// The number of rows that [`Transaction::scan`] would show. `go_on` is asked now and then, on the calling thread, whether to:
+    /// after a no, the answer is worth nothing.
+    fn count(&self, snapshot: &Snapshot, range: KeyRange, go_on: &mut dyn FnMut() -> bool) -> Result<u64> {
+        const ROWS_PER_QUESTION: u64 = 4096;
+        let mut cursor = self.scan(snapshot, range, Direction::Forward)?;
+        let mut rows = 0u64;
+        while cursor.next()?.is_some() {
+            rows += 1;
+            if rows.is_multiple_of(ROWS_PER_QUESTION) && !go_on() {
+                break;
+            }
+        }
+        Ok(rows)
+    }
+
     fn put(&self, key: &[u8], value: &[u8]) -> Result<()>;
     fn delete(&self, key: &[u8]) -> Result<()>;
 

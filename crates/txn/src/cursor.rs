@@ -262,6 +262,34 @@ impl MergeCursor {
         }
     }
 
+    /// Counts the next rows, at most so many; fewer if there are no more.
+    pub(crate) fn count(&mut self, most: u64) -> Result<u64> {
+        let mut rows = 0;
+        if self.core.reads().is_some() || self.own_side != Side::End {
+            while rows < most && self.next()?.is_some() {
+                rows += 1;
+            }
+            return Ok(rows);
+        }
+        while rows < most && self.store_side != Side::End {
+            self.advance_store()?;
+            rows += u64::from(self.store_side == Side::Waiting);
+        }
+        Ok(rows)
+    }
+
+    /// What is left to be read, if that is nothing but what others have committed: the range, and the time of the read.
+    pub(crate) fn committed_rest(&self) -> Option<(KeyRange, Timestamp)> {
+        let (store, _) = self.store.as_ref()?;
+        let is_committed = self.generation == 0
+            && !self.store_at.private
+            && self.own_side == Side::End
+            && self.core.reads().is_none()
+            && self.direction == Direction::Forward;
+        let range = KeyRange { low: behind(store.key()), high: self.range.high.clone() };
+        is_committed.then_some((range, self.store_at.time))
+    }
+
     /// Adds the store cursor's counters to the transaction's.
     fn report(&mut self) {
         if let Some((store, _)) = &mut self.store {

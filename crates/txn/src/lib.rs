@@ -13,6 +13,7 @@ mod blocking;
 mod bulk;
 mod cluster;
 mod collector;
+mod count;
 mod cursor;
 mod database;
 mod error;

@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 
 use crate::ascending::Ascending;
 use crate::bulk::Bulk;
+use crate::count;
 use crate::cursor::MergeCursor;
 use crate::database::Inner;
 use crate::locks::{LockMark, LockOwner};
@@ -657,6 +658,12 @@ impl Transaction for Txn {
 
     fn scan(&self, snapshot: &Snapshot, range: KeyRange, direction: Direction) -> Result<Box<dyn Cursor>> {
         Ok(Box::new(MergeCursor::open(self.core.clone(), *snapshot, range, direction, self.fixed())?))
+    }
+
+    fn count(&self, snapshot: &Snapshot, range: KeyRange, go_on: &mut dyn FnMut() -> bool) -> Result<u64> {
+        let cursor =
+            MergeCursor::open(self.core.clone(), *snapshot, range, Direction::Forward, self.fixed())?;
+        count::count(&self.core, cursor, go_on)
     }
 
     fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {

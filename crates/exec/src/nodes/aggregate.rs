@@ -391,6 +391,22 @@ impl AggregationState {
         }
     }
 
+    /// `count(*)` of rows that can be counted without being made; `false` if that is not what is asked for.
+    fn count_rows(&mut self, group: &mut Group, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<bool> {
+        let specs = &self.plan.aggregates;
+        let counts = |(running, spec): (&mut Running, &AggregateSpec)| {
+            spec.filter.is_none() && running.buffer.is_none() && running.accumulator.accumulate_rows(0)
+        };
+        if specs.is_empty() || !group.running.iter_mut().zip(specs).all(counts) {
+            return Ok(false);
+        }
+        let Some(rows) = self.child.count_rows(cx, frame)? else { return Ok(false) };
+        for running in &mut group.running {
+            running.accumulator.accumulate_rows(rows);
+        }
+        Ok(true)
+    }
+
     fn next_plain(&mut self, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<bool> {
         if self.child_done {
             return Ok(false);
@@ -398,9 +414,11 @@ impl AggregationState {
         self.child_done = true;
         let plan = Arc::clone(&self.plan);
         let mut group = plan.new_group(frame);
-        while self.child.next(cx, frame)? {
-            frame.tick(cx)?;
-            plan.advance(&mut group, cx, frame)?;
+        if !self.count_rows(&mut group, cx, frame)? {
+            while self.child.next(cx, frame)? {
+                frame.tick(cx)?;
+                plan.advance(&mut group, cx, frame)?;
+            }
         }
         plan.emit(self.number, &[], &mut group, cx, frame)
     }

@@ -182,8 +182,8 @@ struct ScanState {
 }
 
 impl ScanState {
-    /// Counting a row at a time would cost more than reading it.
-    fn count_rows(&mut self) {
+    /// Adds the rows read to the statistics: doing that for each row would cost more than reading it.
+    fn note_rows(&mut self) {
         if let Some(activity) = &self.activity {
             activity.count(Event::Read, self.rows);
             if self.plan.by_index || self.plan.index.is_some() {
@@ -196,11 +196,26 @@ impl ScanState {
 
 impl Drop for ScanState {
     fn drop(&mut self) {
-        self.count_rows();
+        self.note_rows();
     }
 }
 
 impl ScanState {
+    /// Finds out what is to be read.
+    fn begin(&mut self, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<()> {
+        let plan = &self.plan;
+        let storage = plan.index.as_ref().map_or(plan.layout.relation.storage, |index| index.index.storage);
+        self.ranges = plan.bounds.ranges(&storage_prefix(storage), cx, frame)?;
+        if plan.direction == Direction::Forward {
+            self.ranges.reverse();
+        }
+        self.state = Progress::Running;
+        let activity = plan.counted.activity(cx);
+        activity.count(Event::Scan, 1);
+        self.activity = Some(Arc::clone(activity));
+        Ok(())
+    }
+
     fn open_next(&mut self, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<bool> {
         let Some(range) = self.ranges.pop() else { return Ok(false) };
         match &mut self.cursor {
@@ -234,16 +249,7 @@ impl Node for ScanState {
         }
         let plan = Arc::clone(&self.plan);
         if self.state == Progress::Fresh {
-            let storage =
-                plan.index.as_ref().map_or(plan.layout.relation.storage, |index| index.index.storage);
-            self.ranges = plan.bounds.ranges(&storage_prefix(storage), cx, frame)?;
-            if plan.direction == Direction::Forward {
-                self.ranges.reverse();
-            }
-            self.state = Progress::Running;
-            let activity = plan.counted.activity(cx);
-            activity.count(Event::Scan, 1);
-            self.activity = Some(Arc::clone(activity));
+            self.begin(cx, frame)?;
             if !self.open_next(cx, frame)? {
                 self.state = Progress::Done;
                 return Ok(false);
@@ -258,7 +264,7 @@ impl Node for ScanState {
                         continue;
                     }
                     self.state = Progress::Done;
-                    self.count_rows();
+                    self.note_rows();
                     return Ok(false);
                 }
                 Some((key, value)) => match &plan.index {
@@ -279,9 +285,30 @@ impl Node for ScanState {
         }
     }
 
+    fn count_rows(&mut self, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<Option<u64>> {
+        if self.plan.index.is_some() || self.plan.filter.is_some() || self.state != Progress::Fresh {
+            return Ok(None);
+        }
+        self.begin(cx, frame)?;
+        let mut interrupted = Ok(());
+        while let Some(range) = self.ranges.pop() {
+            let mut go_on = || {
+                interrupted = cx.env.check_interrupts();
+                interrupted.is_ok()
+            };
+            self.rows += cx.txn.count(&frame.snapshot, range, &mut go_on).sql()?;
+            interrupted?;
+            interrupted = Ok(());
+        }
+        self.state = Progress::Done;
+        let rows = self.rows;
+        self.note_rows();
+        Ok(Some(rows))
+    }
+
     fn rescan(&mut self, _: &ExecContext<'_>, _: &mut Frame) -> Result<()> {
         self.state = Progress::Fresh;
-        self.count_rows();
+        self.note_rows();
         Ok(())
     }
 }

@@ -52,6 +52,10 @@ pub trait Aggregate: Send + Sync + Debug {
 pub trait Accumulator: Send {
     /// Takes one input row's arguments (none for `count(*)`).
     fn accumulate(&mut self, call: &Call<'_>, args: &[Datum]) -> Result<()>;
+    /// Takes so many rows at once, if it does nothing but count rows; `false` otherwise, and then it has taken none.
+    fn accumulate_rows(&mut self, _rows: u64) -> bool {
+        false
+    }
     /// The result so far; `direct` are the direct arguments of an ordered-set aggregate. It may be called again
     /// after more rows (window frames).
     fn finish(&mut self, call: &Call<'_>, direct: &[Datum]) -> Result<Datum>;

@@ -49,6 +49,11 @@ impl Accumulator for CountRows {
         Ok(())
     }
 
+    fn accumulate_rows(&mut self, rows: u64) -> bool {
+        self.0 += rows as i64;
+        true
+    }
+
     fn finish(&mut self, _: &Call<'_>, _: &[Datum]) -> Result<Datum> {
         Ok(Datum::Int8(self.0))
     }
