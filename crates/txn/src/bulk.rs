@@ -51,9 +51,9 @@ impl Bulk {
         self.recorded
     }
 
-    /// The store is about to get rows of it in another way, with the pending record; `false`: it has the record.
-    pub(crate) fn record(&mut self) -> bool {
-        !std::mem::replace(&mut self.recorded, true)
+    /// The store has got rows of it in another way, with the pending record.
+    pub(crate) fn set_recorded(&mut self) {
+        self.recorded = true;
     }
 
     pub(crate) fn put(

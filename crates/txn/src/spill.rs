@@ -7,17 +7,16 @@
 //! Row locks go to the store by a way of their own ([`crate::spilled_locks`]).
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use cairn_storage::spills::record::{begin_record, push_version};
-use cairn_storage::spills::{Commit, KeySpan, OwnVersion, OwnWrites, Undone};
+use cairn_storage::spills::{Commit, KeySpan, OwnVersion as StoredVersion, OwnWrites, Undone};
 use cairn_storage::{Engine, SpillNumber, Timestamp, key};
 
 use crate::database::Inner;
 use crate::locks::LockOwner;
-use crate::write_set::WriteSet;
+use crate::write_set::{Key, OwnVersion, Versions, WriteSet};
 use crate::{CommandId, Result, StorageId};
 
 /// Writes and row locks of a transaction that need more memory than this go to the store.
@@ -97,7 +96,7 @@ impl Spill {
         &self,
         engine: &Engine,
         key: &[u8],
-        counts: impl Fn(&OwnVersion<'_>) -> bool,
+        counts: impl Fn(&StoredVersion<'_>) -> bool,
     ) -> Result<Option<(CommandId, Option<Bytes>)>> {
         let mut newest = None;
         self.visit(engine, key, |write| {
@@ -131,12 +130,12 @@ impl Spill {
         &self,
         engine: &Engine,
         key: &[u8],
-        mut visit: impl FnMut(OwnVersion<'_>) -> bool,
+        mut visit: impl FnMut(StoredVersion<'_>) -> bool,
     ) -> Result<()> {
         if !self.may_have(key) {
             return Ok(());
         }
-        let visit = |write: OwnVersion<'_>| self.undone.contains(write.epoch) || visit(write);
+        let visit = |write: StoredVersion<'_>| self.undone.contains(write.epoch) || visit(write);
         Ok(engine.visit_own_writes(self.number, key, visit)?)
     }
 
@@ -171,13 +170,14 @@ impl Spill {
         keys
     }
 
-    fn note(&mut self, key: &[u8]) {
-        let Some(storage) = key::storage_of(key) else { return };
-        match self.spans.get_mut(&storage) {
-            None => drop(self.spans.insert(storage, (key.to_vec(), key.to_vec()))),
-            Some((low, _)) if key < &low[..] => *low = key.to_vec(),
-            Some((_, high)) if key > &high[..] => *high = key.to_vec(),
-            Some(_) => {}
+    /// It gets records of keys from `first` to `last`, of one storage.
+    fn widen(&mut self, storage: StorageId, first: &[u8], last: &[u8]) {
+        let (low, high) = self.spans.entry(storage).or_insert_with(|| (first.to_vec(), last.to_vec()));
+        if first < &low[..] {
+            *low = first.to_vec();
+        }
+        if last > &high[..] {
+            *high = last.to_vec();
         }
     }
 }
@@ -215,22 +215,64 @@ impl DeletedKeys {
     }
 }
 
-/// Records that are about to be written in one batch.
+/// Records that are about to be written in one batch, ascending by key.
 #[derive(Default)]
 struct Records {
+    writes: Vec<(Key, Versions)>,
     bytes: Vec<u8>,
-    /// Key, where its record is, and whether it is a deletion alone.
-    places: Vec<(Arc<[u8]>, Range<usize>, bool)>,
+    /// Of each key: where its record ends, and whether it is deletions alone.
+    ends: Vec<(usize, bool)>,
+    size: usize,
 }
 
-/// Hands all writes in memory over to the store. `pend` tells of a storage that gets its first record whether it is a new one of this
-/// transaction, which has to be recorded as pending. After an error some writes are here and some there.
+impl Records {
+    fn add(&mut self, spill: &mut Spill, key: Key, versions: Versions) {
+        begin_record(&mut self.bytes, spill.number);
+        let (mut is_deletion, mut is_tombstone) = (false, true);
+        for version in versions.iter().map(OwnVersion::stored) {
+            spill.newest_epoch = spill.newest_epoch.max(version.epoch);
+            is_deletion = version.value.is_none();
+            is_tombstone &= is_deletion;
+            push_version(&mut self.bytes, version);
+        }
+        if is_deletion {
+            spill.deleted.note(&key);
+        }
+        self.size += key.len() + key::TIME_BYTES;
+        self.ends.push((self.bytes.len(), is_tombstone));
+        self.writes.push((key, versions));
+    }
+
+    fn is_full(&self) -> bool {
+        self.size + self.bytes.len() >= WRITTEN_AT_ONCE
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8], bool)> + Clone {
+        let begins = std::iter::once(0).chain(self.ends.iter().map(|(end, _)| *end));
+        let records = self.writes.iter().zip(begins.zip(&self.ends));
+        records.map(|((key, _), (begin, (end, is_tombstone)))| {
+            (&key[..], self.bytes.get(begin..*end).unwrap_or_default(), *is_tombstone)
+        })
+    }
+
+    /// First and last key of each storage.
+    fn storages(&self) -> impl Iterator<Item = (StorageId, &[u8], &[u8])> {
+        let of_storages = self.writes.chunk_by(|(a, _), (b, _)| key::storage_of(a) == key::storage_of(b));
+        of_storages.filter_map(|keys| {
+            let ((first, _), (last, _)) = (keys.first()?, keys.last()?);
+            Some((key::storage_of(first)?, &first[..], &last[..]))
+        })
+    }
+}
+
+/// Hands all writes in memory over to the store. `pending`: storages of this transaction that are to be recorded as pending with their
+/// first row; those that were are taken out. After an error some writes are here and some there.
 pub(crate) fn write_out(
     database: &Inner,
     owner: &LockOwner,
     writes: &mut WriteSet,
     spill: &mut Option<Spill>,
-    pend: &mut dyn FnMut(StorageId) -> bool,
+    pending: &mut Vec<StorageId>,
 ) -> Result<()> {
     let engine = &database.pipeline.engine;
     let spill = match spill {
@@ -242,48 +284,38 @@ pub(crate) fn write_out(
             spill.insert(Spill::new(number))
         }
     };
-    while !writes.is_empty() {
+    let mut taken = writes.take();
+    loop {
         let mut records = Records::default();
-        let mut new_storages: Vec<(StorageId, bool)> = Vec::new();
-        for (key, versions) in writes.all() {
-            let from = records.bytes.len();
-            begin_record(&mut records.bytes, spill.number);
-            let (mut is_deletion, mut is_tombstone) = (false, true);
-            for version in versions {
-                spill.newest_epoch = spill.newest_epoch.max(version.epoch);
-                is_deletion = version.value.is_none();
-                is_tombstone &= is_deletion;
-                push_version(&mut records.bytes, version);
-            }
-            if is_deletion {
-                spill.deleted.note(key);
-            }
-            if let Some(storage) = key::storage_of(key)
-                && !spill.spans.contains_key(&storage)
-            {
-                new_storages.push((storage, pend(storage)));
-            }
-            spill.note(key);
-            records.places.push((key.clone(), from..records.bytes.len(), is_tombstone));
-            if records.bytes.len() + records.places.len() * (key.len() + key::TIME_BYTES) >= WRITTEN_AT_ONCE {
+        for (key, versions) in taken.keys.by_ref() {
+            records.add(spill, key, versions);
+            if records.is_full() {
                 break;
             }
         }
-        database.pipeline.write_between_commits(|batch, time| {
-            for (storage, is_pending) in &new_storages {
-                batch.note_spill_storage(spill.number, *storage);
-                if *is_pending {
-                    batch.add_pending_storage(*storage);
+        if records.writes.is_empty() {
+            return Ok(());
+        }
+        let written = database.pipeline.write_between_commits(|batch, time| {
+            for (storage, ..) in records.storages() {
+                if !spill.spans.contains_key(&storage) {
+                    batch.note_spill_storage(spill.number, storage);
+                }
+                if pending.contains(&storage) {
+                    batch.add_pending_storage(storage);
                 }
             }
-            let records = records.places.iter().map(|(key, place, is_tombstone)| {
-                (&key[..], records.bytes.get(place.clone()).unwrap_or_default(), *is_tombstone)
-            });
-            batch.provisional(time, records);
-        })?;
+            batch.provisional(time, records.iter());
+        });
+        if let Err(error) = written {
+            writes.put_back(records.writes, taken);
+            return Err(error);
+        }
+        for (storage, first, last) in records.storages() {
+            spill.widen(storage, first, last);
+            pending.retain(|pending| *pending != storage);
+        }
         spill.bytes += records.bytes.len() as u64;
         spill.generation += 1;
-        writes.forget_first(records.places.len());
     }
-    Ok(())
 }

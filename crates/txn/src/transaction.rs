@@ -310,11 +310,13 @@ impl Txn {
     /// All writes in memory go to the store.
     fn write_out(&self, state: &mut State) -> Result<()> {
         let State { writes, spill, created, .. } = state;
-        let mut pend = |storage| {
-            let created = created.iter_mut().find(|created| created.storage == storage);
-            created.is_some_and(|created| created.bulk.record())
-        };
-        spill::write_out(&self.core.database, &self.owner, writes, spill, &mut pend)
+        let unrecorded = created.iter().filter(|created| !created.bulk.recorded());
+        let mut pending: Vec<StorageId> = unrecorded.map(|created| created.storage).collect();
+        let written = spill::write_out(&self.core.database, &self.owner, writes, spill, &mut pending);
+        for created in created.iter_mut().filter(|created| !pending.contains(&created.storage)) {
+            created.bulk.set_recorded();
+        }
+        written
     }
 
     /// End of the transaction.

@@ -11,7 +11,6 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use smallvec::SmallVec;
@@ -21,14 +20,25 @@ use cairn_storage::spills::OwnVersion as StoredVersion;
 use crate::{CommandId, Direction};
 
 #[derive(Debug)]
-struct OwnVersion {
+pub(crate) struct OwnVersion {
     command: CommandId,
     epoch: u32,
     /// `None`: deleted.
     value: Option<Bytes>,
 }
 
-type Versions = SmallVec<[OwnVersion; 1]>;
+pub(crate) type Versions = SmallVec<[OwnVersion; 1]>;
+
+/// In the map itself as long as it is short: following a pointer for each comparison would take most of a write's time.
+pub(crate) type Key = SmallVec<[u8; 32]>;
+
+/// All writes of a write set, on their way to the store.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    /// In key order.
+    pub(crate) keys: std::collections::btree_map::IntoIter<Key, Versions>,
+    undo: Vec<Key>,
+}
 
 /// What a version takes in memory beside key and value: about, and rather more.
 const VERSION_BYTES: usize = 130;
@@ -42,9 +52,9 @@ pub(crate) struct UndoMark {
 
 #[derive(Debug, Default)]
 pub(crate) struct WriteSet {
-    keys: BTreeMap<Arc<[u8]>, Versions>,
+    keys: BTreeMap<Key, Versions>,
     /// Keys to which a version was added, in order. Filled only while a savepoint is open.
-    undo: Vec<Arc<[u8]>>,
+    undo: Vec<Key>,
     /// Entries of `undo` that were forgotten because their versions have spilled.
     undo_forgotten: u64,
     /// Of the next write.
@@ -67,7 +77,7 @@ impl WriteSet {
         let version = OwnVersion { command, epoch, value };
         let added = size_of_version(key, &version);
         let Some(versions) = self.keys.get_mut(key) else {
-            let key: Arc<[u8]> = Arc::from(key);
+            let key = Key::from_slice(key);
             if logged {
                 self.undo.push(key.clone());
             }
@@ -101,28 +111,21 @@ impl WriteSet {
         self.epoch
     }
 
-    /// All writes of every key, oldest first, in key order.
-    pub(crate) fn all(&self) -> impl Iterator<Item = (&Arc<[u8]>, impl Iterator<Item = StoredVersion<'_>>)> {
-        self.keys.iter().map(|(key, versions)| {
-            let versions = versions.iter().map(|version| StoredVersion {
-                command: version.command,
-                epoch: version.epoch,
-                value: version.value.as_deref(),
-            });
-            (key, versions)
-        })
+    /// Takes all writes out: the store is going to have them.
+    pub(crate) fn take(&mut self) -> Taken {
+        self.bytes = 0;
+        self.undo_forgotten += self.undo.len() as u64;
+        Taken { keys: std::mem::take(&mut self.keys).into_iter(), undo: std::mem::take(&mut self.undo) }
     }
 
-    /// The store has the first so many keys now.
-    pub(crate) fn forget_first(&mut self, keys: usize) {
-        for _ in 0..keys {
-            let Some((key, versions)) = self.keys.pop_first() else { return };
-            self.bytes -= versions.iter().map(|version| size_of_version(&key, version)).sum::<usize>();
-        }
-        if self.keys.is_empty() {
-            self.undo_forgotten += self.undo.len() as u64;
-            self.undo = Vec::new();
-        }
+    /// Puts back what the store did not take: `first`, and what is left of `taken`.
+    pub(crate) fn put_back(&mut self, first: Vec<(Key, Versions)>, taken: Taken) {
+        let Taken { keys, undo } = taken;
+        self.undo_forgotten -= undo.len() as u64;
+        self.undo = undo;
+        self.keys = first.into_iter().chain(keys).collect();
+        let all = self.keys.iter().flat_map(|(key, versions)| versions.iter().map(move |one| (key, one)));
+        self.bytes = all.map(|(key, version)| size_of_version(key, version)).sum();
     }
 
     /// What a snapshot of `command` sees: `None` if nothing of its own, `Some(None)` if it deleted the key.
@@ -153,7 +156,7 @@ impl WriteSet {
         }
         let mut range = self.keys.range::<[u8], _>((low, high));
         let seen = |(key, versions)| -> Option<(&[u8], &Option<Bytes>)> {
-            let key: &Arc<[u8]> = key;
+            let key: &Key = key;
             visible(versions, command).map(|value| (&key[..], value))
         };
         match direction {
@@ -208,6 +211,13 @@ impl WriteSet {
         self.keys.clear();
         self.undo = Vec::new();
         self.bytes = 0;
+    }
+}
+
+impl OwnVersion {
+    /// As a record has it.
+    pub(crate) fn stored(&self) -> StoredVersion<'_> {
+        StoredVersion { command: self.command, epoch: self.epoch, value: self.value.as_deref() }
     }
 }
 
@@ -275,9 +285,8 @@ mod tests {
         writes.write(b"a", 1, bytes("1"), false);
         let mark = writes.mark();
         writes.write(b"b", 1, bytes("2"), true);
-        writes.forget_first(1);
-        assert!(writes.newest(b"a").is_none() && writes.newest(b"b").is_some());
-        writes.forget_first(1);
+        drop(writes.take());
+        assert!(writes.newest(b"a").is_none() && writes.newest(b"b").is_none());
         assert_eq!((writes.bytes(), writes.undo.len()), (0, 0));
         writes.write(b"b", 1, bytes("3"), true);
         let inner = writes.mark();
@@ -286,6 +295,29 @@ mod tests {
         assert_eq!(writes.outcome().count(), 1);
         writes.undo_to(mark);
         assert!(writes.is_empty());
+    }
+
+    #[test]
+    fn what_the_store_did_not_take_can_be_undone() {
+        let mut writes = WriteSet::default();
+        writes.write(b"a", 1, bytes("1"), false);
+        writes.write(b"b", 1, bytes("1"), false);
+        let mark = writes.mark();
+        writes.write(b"b", 2, bytes("2"), true);
+        writes.write(b"c", 2, bytes("2"), true);
+        let used = writes.bytes();
+        let mut taken = writes.take();
+        let first: Vec<_> = taken.keys.by_ref().take(2).collect();
+        writes.put_back(first, taken);
+        assert_eq!(writes.bytes(), used);
+        assert_eq!(writes.newest(b"b"), Some((2, &bytes("2"))));
+        // The store has the first key this time.
+        let mut taken = writes.take();
+        drop(taken.keys.next());
+        writes.put_back(Vec::new(), taken);
+        writes.undo_to(mark);
+        let left: Vec<_> = writes.outcome().collect();
+        assert_eq!(left, [(&b"b"[..], Some(&b"1"[..]))]);
     }
 
     #[test]
