@@ -154,6 +154,7 @@ struct World {
     turn: u8,
     /// Bytes that the transaction in each place keeps in memory.
     memory: [usize; 3],
+    dead_ranges: bool,
     /// Last, for it goes last: threads of the database still write into it.
     directory: tempfile::TempDir,
 }
@@ -166,8 +167,12 @@ impl World {
     fn reopen(&mut self) {
         self.open.iter_mut().for_each(|open| *open = None);
         self.database = None;
-        let options =
-            EngineOptions { memtable_bytes: 64 << 10, file_bytes: 64 << 10, ..EngineOptions::default() };
+        let options = EngineOptions {
+            memtable_bytes: 64 << 10,
+            file_bytes: 64 << 10,
+            dead_range_bytes: if self.dead_ranges { 1 << 20 } else { 0 },
+            ..EngineOptions::default()
+        };
         let resources = Resources::new(8 << 20, 1 << 20);
         let clock = Arc::new(Clock::system());
         self.database = Some(Database::open(self.directory.path(), &options, &resources, clock).unwrap());
@@ -220,6 +225,8 @@ impl World {
                 if !locks(open, &key) {
                     return;
                 }
+                let newest = open.txn.newest_of_locked(&key).unwrap();
+                assert_eq!(newest, open.txn.newest(&key).unwrap());
                 open.txn.put(&key, &[*value, turn]).unwrap();
                 write(&mut open.own, key, open.command, Some(vec![*value, turn]));
             }
@@ -270,6 +277,8 @@ impl World {
                 }
                 drop(cursor);
                 assert_eq!(rows, expected(&self.states[state], open, open.command, &range, direction));
+                let counted = open.txn.count(&snapshot, range, &mut || true).unwrap();
+                assert_eq!(counted, rows.len() as u64);
             }
             Step::ScanNewest { backward } => {
                 let range = KeyRange { low: key(FIXED, 0), high: (FIXED + 1).to_be_bytes().to_vec() };
@@ -404,6 +413,7 @@ proptest! {
             // Every write spills, every few do, none does.
             3 => Just([0, 800, usize::MAX]).prop_shuffle(),
         ],
+        dead_ranges in any::<bool>(),
     ) {
         let mut world = World {
             directory: tempfile::tempdir().unwrap(),
@@ -412,6 +422,7 @@ proptest! {
             open: vec![None, None, None],
             turn: 0,
             memory,
+            dead_ranges,
         };
         world.reopen();
         for (slot, step) in &steps {

@@ -867,3 +867,59 @@ fn a_restart_finishes_what_was_committed_and_drops_the_rest() {
     settle(&copy, true);
     assert!(scan(&read_committed(&copy), Direction::Forward).iter().all(|(_, value)| value == "later"));
 }
+
+/// Whatever the settling has done when the server is killed, the next start goes on from there.
+#[test]
+fn a_crash_at_any_step_of_settling_loses_nothing() {
+    const ROWS: u32 = 5_000;
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(directory.path());
+    fill(&database, ROWS);
+    let committed = spilling(&database);
+    let rolled_back = spilling(&database);
+    committed.set_memory_limit(50_000);
+    rolled_back.set_memory_limit(50_000);
+    for number in 0..ROWS {
+        match number % 4 {
+            0 => update(&committed, number, RowLockMode::Update, "new"),
+            1 => committed.delete(&key(number)).unwrap(),
+            2 => update(&rolled_back, number, RowLockMode::Update, "never"),
+            _ => {}
+        }
+    }
+    committed.commit(Durability::Sync, None).unwrap();
+    rolled_back.rollback();
+    let check = |database: &Database| {
+        for direction in [Direction::Forward, Direction::Backward] {
+            let rows = scan(&read_committed(database), direction);
+            assert_eq!(rows.len(), (ROWS / 4 * 3) as usize);
+            let is_right = |(number, value): &(u32, String)| match number % 4 {
+                0 => value == "new",
+                other => other != 1 && value == "old",
+            };
+            assert!(rows.iter().all(is_right));
+        }
+    };
+    let mut walk = database.engine().begin_settling().unwrap();
+    let mut steps = 0;
+    loop {
+        let copies = tempfile::tempdir().unwrap();
+        let path = copies.path().join("copy");
+        // What a crash now would leave.
+        database.engine().checkpoint(&path).unwrap();
+        let copy = open(&path);
+        check(&copy);
+        copy.settle_large_transactions().unwrap();
+        check(&copy);
+        assert_eq!(records(&copy, ROWS), 0);
+        drop(copy);
+        check(&database);
+        steps += 1;
+        if !database.engine().settle_some(&mut walk).unwrap() {
+            break;
+        }
+    }
+    assert!(steps > 3, "{steps}");
+    assert_eq!(records(&database, ROWS), 0);
+    check(&database);
+}

@@ -607,3 +607,99 @@ fn key_spaces_that_are_younger_than_a_snapshot() {
     assert_eq!(after.get(&third, &row(table)).unwrap().as_deref(), Some(&b"loaded"[..]));
     assert_eq!((before.fixed_time(), read_committed(&database).fixed_time()), (Some(first.read_time), None));
 }
+
+fn numbered(number: u32) -> Vec<u8> {
+    [9u32.to_be_bytes(), number.to_be_bytes()].concat()
+}
+
+/// A load asks for one locked key after another, in order: what others have committed meanwhile is found all the same.
+#[test]
+fn claims_in_ascending_order_see_what_was_committed_meanwhile() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(directory.path());
+    let setup = read_committed(&database);
+    for number in (0..2000).filter(|number| number % 3 == 0) {
+        setup.put(&numbered(number), b"old").unwrap();
+    }
+    commit(&setup);
+    let gone = read_committed(&database);
+    (0..2000).filter(|number| number % 9 == 0).for_each(|number| gone.delete(&numbered(number)).unwrap());
+    commit(&gone);
+    let load = read_committed(&database);
+    let mut seeks = 0;
+    for number in 0..2000u32 {
+        if number % 100 == 50 {
+            // Ahead of the load, and behind it, by a small and by a large transaction.
+            let other = read_committed(&database);
+            if number % 200 == 50 {
+                other.set_memory_limit(0);
+            }
+            for changed in [number + 1, number + 7, number.saturating_sub(3)] {
+                if other.lock_row(&numbered(changed), RowLockMode::Update, WaitPolicy::Skip).unwrap()
+                    != LockOutcome::Skipped
+                {
+                    other.put(&numbered(changed), b"meanwhile").unwrap();
+                }
+            }
+            other.commit(Durability::Async, None).unwrap();
+        }
+        let key = numbered(number);
+        load.lock_row(&key, RowLockMode::Update, WaitPolicy::Error).unwrap();
+        let before = load.counters().seeks;
+        let found = load.newest_of_locked(&key).unwrap();
+        seeks += load.counters().seeks - before;
+        assert_eq!(found, load.newest(&key).unwrap(), "{number}");
+        if number % 2 == 0 {
+            load.put(&key, b"new").unwrap();
+            assert_eq!(load.newest_of_locked(&key).unwrap().value.as_deref(), Some(&b"new"[..]));
+        }
+    }
+    assert!(seeks < 1500, "{seeks}: the test tests less than it says");
+}
+
+/// Counting in parts, on several threads, is counting.
+#[test]
+fn counts_are_those_of_a_scan() {
+    const ROWS: u32 = 150_000;
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(directory.path());
+    let setup = read_committed(&database);
+    // Two heaps far apart, with a gap between.
+    let place = |number: u32| if number < ROWS / 3 { number } else { number + (1 << 30) };
+    (0..ROWS).for_each(|number| setup.put(&numbered(place(number)), b"v").unwrap());
+    setup.commit(Durability::Async, None).unwrap();
+    let before = repeatable_read(&database);
+    let held = before.snapshot().unwrap();
+    let change = read_committed(&database);
+    for number in (0..ROWS).filter(|number| number % 5 == 0 || (50_000..80_000).contains(number)) {
+        change.delete(&numbered(place(number))).unwrap();
+    }
+    change.commit(Durability::Async, None).unwrap();
+    let count = |txn: &Arc<dyn Transaction>, snapshot, range: KeyRange| {
+        txn.count(&snapshot, range, &mut || true).unwrap()
+    };
+    assert_eq!(count(&before, held, all()), u64::from(ROWS));
+    let after = read_committed(&database);
+    let left = (0..ROWS).filter(|number| number % 5 != 0 && !(50_000..80_000).contains(number)).count();
+    assert_eq!(count(&after, after.snapshot().unwrap(), all()), left as u64);
+    let from_the_middle = KeyRange { low: numbered(30_000), high: all().high };
+    let behind = (30_000..ROWS).filter(|number| number % 5 != 0 && !(50_000..80_000).contains(number));
+    assert_eq!(count(&after, after.snapshot().unwrap(), from_the_middle), behind.count() as u64);
+    // With own writes, in memory and in the store.
+    for limit in [usize::MAX, 0] {
+        let own = read_committed(&database);
+        own.set_memory_limit(limit);
+        own.put(&numbered(1 << 20), b"own").unwrap();
+        own.delete(&numbered(1)).unwrap();
+        own.delete(&numbered(place(ROWS - 1))).unwrap();
+        own.advance_command();
+        assert_eq!(count(&own, own.snapshot().unwrap(), all()), left as u64 - 1);
+    }
+    // A count that is told to stop does.
+    let mut asked = 0;
+    let stopped = after.count(&after.snapshot().unwrap(), all(), &mut || {
+        asked += 1;
+        asked < 3
+    });
+    assert!(stopped.unwrap() < left as u64);
+}
