@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use crate::iterator::OwnedIterator;
 use crate::spills::{Entry, EntryReader};
-use crate::{Engine, ReadStats, Result, Timestamp, Version, key};
+use crate::{Engine, ReadStats, Result, Spills, Timestamp, Version, key};
 
 /// Entries that are stepped over on the way to a key before a seek.
 const STEPS_BEFORE_SEEK: u32 = 24;
@@ -19,7 +19,7 @@ pub struct AscendingReader {
     engine: Arc<Engine>,
     /// `None` only while it is being dropped.
     iterator: Option<OwnedIterator>,
-    entries: EntryReader,
+    entries: EntryReader<Arc<Spills>>,
     /// The key asked for last. The iterator is on the first entry at or behind it, or further on within its row; nowhere at first.
     last: Vec<u8>,
     seeks: u64,
@@ -28,7 +28,7 @@ pub struct AscendingReader {
 impl AscendingReader {
     pub fn open(engine: Arc<Engine>) -> Result<Self> {
         let iterator = engine.take_range_iterator()?;
-        let entries = engine.entry_reader(None);
+        let entries = EntryReader::new(engine.gc.spills.clone(), None);
         Ok(AscendingReader { engine, iterator: Some(iterator), entries, last: Vec::new(), seeks: 0 })
     }
 

@@ -8,7 +8,7 @@ use rocksdb::{DBRawIterator, Range, ReadOptions, properties};
 
 use crate::log_files::written_bytes;
 use crate::spills::{Entry, EntryReader};
-use crate::{Engine, Error, Result, StorageId, key};
+use crate::{Engine, Error, Result, Spills, StorageId, key};
 
 /// Versions of a key space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,7 +53,7 @@ impl Engine {
     pub fn census(&self, storage: StorageId) -> Result<Census> {
         let (low, high) = key::storage_range(storage);
         let mut iterator = self.passing_iterator();
-        let mut reader = self.entry_reader(None);
+        let mut reader = self.entry_reader();
         let mut census = Census::default();
         let in_files = self.bytes_in_files(&low, &high);
         let counted = if in_files == 0 { COUNTED_IN_MEMORY_MAX } else { COUNTED_MAX };
@@ -273,7 +273,7 @@ struct Counted {
 /// Counts versions below `high`. An uncommitted write is none yet.
 fn count(
     iterator: &mut DBRawIterator<'_>,
-    entries: &mut EntryReader,
+    entries: &mut EntryReader<&Spills>,
     high: &[u8],
     max: Limit,
     census: &mut Census,

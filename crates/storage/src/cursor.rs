@@ -24,11 +24,12 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::dead_ranges::{EdgeKind, Jump, Learner, Step};
 use crate::iterator::OwnedIterator;
 use crate::spills::{Entry, EntryReader, OwnWrites, Reading, place};
-use crate::{Engine, ReadStats, Result, Timestamp, key};
+use crate::{Engine, ReadStats, Result, Spills, Timestamp, key};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
@@ -40,6 +41,8 @@ pub enum Direction {
 const STEPS_BEFORE_SEEK: u32 = 3;
 /// The same behind the first rows of a scan.
 const STEPS_OF_LONG_SCAN: u32 = 24;
+/// Rows between two looks at whether to stop.
+const ROWS_PER_LOOK: u32 = 1024;
 /// Rows that a cursor has passed before its scan counts as long.
 const LONG_SCAN: u32 = 8;
 
@@ -77,7 +80,8 @@ pub struct Cursor {
     passed: u32,
     /// `None`: does not use the index of dead ranges.
     learner: Option<Learner>,
-    entries: EntryReader,
+    entries: EntryReader<Arc<Spills>>,
+    stop: Option<Arc<AtomicBool>>,
 }
 
 impl Cursor {
@@ -111,7 +115,7 @@ impl Cursor {
         };
         let iterator = engine.take_range_iterator()?;
         Ok(Cursor {
-            entries: engine.entry_reader(own),
+            entries: EntryReader::new(engine.gc.spills.clone(), own),
             learner,
             engine,
             iterator: Some(iterator),
@@ -126,6 +130,7 @@ impl Cursor {
             time: Timestamp::MIN,
             stats: ReadStats::default(),
             passed: 0,
+            stop: None,
         })
     }
 
@@ -137,6 +142,11 @@ impl Cursor {
         self.high.extend_from_slice(high);
         self.at = at.min(Timestamp::LAST);
         self.state = State::Start;
+    }
+
+    /// From now on the cursor ends soon after `stop` has become true, in the middle of a long run of dead rows too.
+    pub fn end_when(&mut self, stop: Arc<AtomicBool>) {
+        self.stop = Some(stop);
     }
 
     /// Moves to the next row; `false` at the end of the range.
@@ -218,6 +228,12 @@ impl Cursor {
             self.key.clear();
             self.key.extend_from_slice(found);
             *walk.passed = walk.passed.saturating_add(1);
+            if *walk.passed % ROWS_PER_LOOK == 0
+                && self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Acquire))
+            {
+                self.state = State::End;
+                return Ok(false);
+            }
             let row = walk.find_visible(&self.key, time, self.at, &mut self.entries)?;
             match row.visible {
                 Sight::Version(time, Some(payload)) => {
@@ -575,7 +591,7 @@ impl Walk<'_> {
         key: &[u8],
         time: Timestamp,
         at: Timestamp,
-        entries: &mut EntryReader,
+        entries: &mut EntryReader<Arc<Spills>>,
     ) -> Result<RowSeen> {
         if time <= at {
             let entry = self.iterator.value().unwrap_or(&[]);
@@ -595,7 +611,7 @@ impl Walk<'_> {
         key: &[u8],
         mut time: Timestamp,
         at: Timestamp,
-        entries: &mut EntryReader,
+        entries: &mut EntryReader<Arc<Spills>>,
     ) -> Result<RowSeen> {
         let mut row = RowSeen { visible: Sight::Nothing, newer: false, running: false };
         // Own writes are in front of all others, later than the read time or not.
@@ -656,7 +672,7 @@ impl Walk<'_> {
         &mut self,
         key: &[u8],
         at: Timestamp,
-        entries: &mut EntryReader,
+        entries: &mut EntryReader<Arc<Spills>>,
         payload: &mut Vec<u8>,
     ) -> Result<(RowSeen, bool)> {
         let mut row = RowSeen { visible: Sight::Nothing, newer: false, running: false };

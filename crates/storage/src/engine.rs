@@ -257,7 +257,8 @@ impl Engine {
             return self.write_and_leave(batch);
         }
         let _one_at_a_time = self.raise_ceiling.lock();
-        let ceiling = newest.0.saturating_add(self.clock_reserve);
+        // Another writer may have raised it further meanwhile.
+        let ceiling = newest.0.saturating_add(self.clock_reserve).max(self.ceiling.load(Ordering::Acquire));
         batch.meta_put(meta::CEILING_KEY, &ceiling.to_be_bytes());
         let leftovers = self.write_and_leave(batch)?;
         self.ceiling.fetch_max(ceiling, Ordering::AcqRel);
@@ -300,7 +301,7 @@ impl Engine {
     /// For several point reads in a row: sees what was written before the call.
     pub fn point_reader(&self) -> Result<PointReader<'_>> {
         let iterator = self.pool.take(&self.db, Mode::Point)?;
-        Ok(PointReader { engine: self, iterator: Some(iterator), entries: self.entry_reader(None) })
+        Ok(PointReader { engine: self, iterator: Some(iterator), entries: self.entry_reader() })
     }
 
     /// The newest version of `key` at or before `at`.
@@ -606,7 +607,7 @@ pub struct PointReader<'engine> {
     engine: &'engine Engine,
     /// `None` only while it is being dropped.
     iterator: Option<OwnedIterator>,
-    entries: EntryReader,
+    entries: EntryReader<&'engine Spills>,
 }
 
 impl PointReader<'_> {

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use cairn_storage::meta::{self, Counter, SequenceRecord};
-use cairn_storage::spills::OwnVersion;
 use cairn_storage::spills::record::{begin_record, push_version};
+use cairn_storage::spills::{OwnVersion, SettleStep};
 use cairn_storage::{
     Clock, Cursor, Direction, Engine, EngineOptions, Error, ReadStats, Resources, Timestamp, key,
 };
@@ -86,7 +86,7 @@ fn records_that_were_rolled_back_go_in_any_way() {
                 engine.write(batch).unwrap();
             } else {
                 let mut walk = engine.begin_settling().unwrap();
-                while engine.settle_some(&mut walk).unwrap() {}
+                while engine.settle_some(&mut walk).unwrap() != SettleStep::Finished {}
             }
             to_files(step);
         }

@@ -4,6 +4,7 @@
 //! lock is held; where it is not known, the key is read by itself, and after some of those there is a new reader.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use cairn_storage::{AscendingReader, Engine, ReadStats, StorageId, Timestamp, Version, key};
 
@@ -18,6 +19,8 @@ const WATCHED: u32 = 64;
 const SPACES: usize = 8;
 /// Keys that a reader is too old for, until there is a new one.
 const STALE_MAX: u32 = 16;
+/// An older reader holds on to memtables and files that are no longer in use.
+const RENEWED_AFTER: Duration = Duration::from_secs(1);
 
 /// What is known of one transaction's claims, until the end of its statement.
 #[derive(Default)]
@@ -39,6 +42,7 @@ struct Reader {
     asked: u32,
     seeks_before: u64,
     stale: u32,
+    made: Instant,
 }
 
 impl Ascending {
@@ -71,7 +75,14 @@ impl Ascending {
             None => {
                 let since = visible();
                 let reader = AscendingReader::open(engine.clone())?;
-                space.reader.insert(Reader { reader, since, asked: 0, seeks_before: 0, stale: 0 })
+                space.reader.insert(Reader {
+                    reader,
+                    since,
+                    asked: 0,
+                    seeks_before: 0,
+                    stale: 0,
+                    made: Instant::now(),
+                })
             }
         };
         if recent.may_be_newer(key, reader.since) {
@@ -87,6 +98,8 @@ impl Ascending {
             if reader.reader.seeks() - reader.seeks_before > u64::from(WATCHED / 2) {
                 // The keys are far apart: point reads find them sooner.
                 space.streak = 0;
+                space.reader = None;
+            } else if reader.made.elapsed() > RENEWED_AFTER {
                 space.reader = None;
             } else {
                 reader.asked = 0;

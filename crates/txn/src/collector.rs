@@ -42,13 +42,18 @@ impl Collector {
     }
 }
 
+impl Collector {
+    /// Tells the thread to end, without waiting for it.
+    pub(crate) fn stop(&self) {
+        let _sleep = self.shared.sleep.lock();
+        self.shared.stopping.store(true, Ordering::Release);
+        self.shared.wake.notify_one();
+    }
+}
+
 impl Drop for Collector {
     fn drop(&mut self) {
-        {
-            let _sleep = self.shared.sleep.lock();
-            self.shared.stopping.store(true, Ordering::Release);
-            self.shared.wake.notify_one();
-        }
+        self.stop();
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {

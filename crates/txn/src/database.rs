@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use cairn_storage::meta::Counter;
+use cairn_storage::spills::SettleStep;
 use cairn_storage::{Clock, Engine, EngineOptions, Resources};
 use parking_lot::Mutex;
 
@@ -162,7 +163,7 @@ impl Database {
     pub fn settle_large_transactions(&self) -> Result<()> {
         let pipeline = &self.inner.pipeline;
         if let Some(mut walk) = pipeline.engine.begin_settling() {
-            while pipeline.checked(pipeline.engine.settle_some(&mut walk))? {}
+            while pipeline.checked(pipeline.engine.settle_some(&mut walk))? != SettleStep::Finished {}
         }
         Ok(())
     }
@@ -189,6 +190,9 @@ impl Inner {
     }
 
     fn close(&mut self) -> Result<()> {
+        // Both are told before either is waited for: one may be waiting for the other.
+        self.settler.iter().for_each(Settler::stop);
+        self.collector.iter().for_each(Collector::stop);
         drop(self.settler.take());
         drop(self.collector.take());
         self.pipeline.sync.stop();
@@ -198,7 +202,8 @@ impl Inner {
             tracing::error!("the sync thread ended by a panic");
         }
         self.write_exact_state()?;
-        Ok(self.pipeline.engine.close(self.pipeline.visible())?)
+        // What large transactions have written and rolled back may be later than the last commit.
+        Ok(self.pipeline.engine.close(self.pipeline.clock.now())?)
     }
 }
 

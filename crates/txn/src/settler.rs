@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use cairn_storage::Timestamp;
+use cairn_storage::spills::SettleStep;
 use parking_lot::{Condvar, Mutex};
 
 use crate::pipeline::Pipeline;
@@ -20,6 +21,8 @@ const SETTLE_AFTER: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_secs(10);
 /// The pause behind a step of settling, in times of that step.
 const PAUSE: u32 = 4;
+/// The pause while the collector is at work.
+const BUSY_PAUSE: Duration = Duration::from_secs(1);
 
 /// Stops the thread when it is dropped, and waits for it.
 pub(crate) struct Settler {
@@ -32,7 +35,7 @@ type Deleted = (Vec<Vec<u8>>, Timestamp);
 
 #[derive(Default)]
 struct Shared {
-    stopping: AtomicBool,
+    stopping: Arc<AtomicBool>,
     deleted: Mutex<VecDeque<Deleted>>,
     wake: Condvar,
 }
@@ -54,13 +57,18 @@ impl Settler {
     }
 }
 
+impl Settler {
+    /// Tells the thread to end, without waiting for it.
+    pub(crate) fn stop(&self) {
+        let _deleted = self.shared.deleted.lock();
+        self.shared.stopping.store(true, Ordering::Release);
+        self.shared.wake.notify_one();
+    }
+}
+
 impl Drop for Settler {
     fn drop(&mut self) {
-        {
-            let _deleted = self.shared.deleted.lock();
-            self.shared.stopping.store(true, Ordering::Release);
-            self.shared.wake.notify_one();
-        }
+        self.stop();
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
@@ -75,7 +83,7 @@ impl Shared {
         while let Some(deleted) = self.sleep(LOOK) {
             let result = match deleted {
                 Some((keys, time)) => {
-                    engine.learn_deleted(&keys, time, &|| self.stops()).map_err(crate::Error::from)
+                    engine.learn_deleted(&keys, time, &self.stopping).map_err(crate::Error::from)
                 }
                 None if engine.spills().oldest_unsettled() >= Some(SETTLE_AFTER) => self.settle(pipeline),
                 None => Ok(()),
@@ -111,12 +119,14 @@ impl Shared {
         let Some(mut walk) = pipeline.engine.begin_settling() else { return Ok(()) };
         loop {
             let began = Instant::now();
-            if !pipeline.checked(pipeline.engine.settle_some(&mut walk))? {
-                return Ok(());
-            }
-            match self.sleep(began.elapsed() * PAUSE) {
+            let pause = match pipeline.checked(pipeline.engine.settle_some(&mut walk))? {
+                SettleStep::Finished => return Ok(()),
+                SettleStep::Busy => BUSY_PAUSE,
+                SettleStep::Done => began.elapsed() * PAUSE,
+            };
+            match self.sleep(pause) {
                 None => return Ok(()),
-                Some(Some((keys, time))) => pipeline.engine.learn_deleted(&keys, time, &|| self.stops())?,
+                Some(Some((keys, time))) => pipeline.engine.learn_deleted(&keys, time, &self.stopping)?,
                 Some(None) => {}
             }
         }

@@ -24,6 +24,8 @@ pub const DEFAULT_TRANSACTION_MEMORY: usize = 64 << 20;
 
 /// Bytes of records that are written at a time; commits wait meanwhile.
 const WRITTEN_AT_ONCE: usize = 256 << 10;
+/// Writes of a key in one record: whoever reads the row before it settles reads all of the record.
+const WRITES_PER_RECORD: usize = 16;
 
 /// What a transaction knows of its records.
 #[derive(Debug)]
@@ -266,13 +268,15 @@ impl Records {
 }
 
 /// Hands all writes in memory over to the store. `pending`: storages of this transaction that are to be recorded as pending with their
-/// first row; those that were are taken out. After an error some writes are here and some there.
+/// first row; those that were are taken out. `is_commit`: nothing is read or taken back any more. After an error some writes are here and
+/// some there.
 pub(crate) fn write_out(
     database: &Inner,
     owner: &LockOwner,
     writes: &mut WriteSet,
     spill: &mut Option<Spill>,
     pending: &mut Vec<StorageId>,
+    is_commit: bool,
 ) -> Result<()> {
     let engine = &database.pipeline.engine;
     let spill = match spill {
@@ -285,11 +289,22 @@ pub(crate) fn write_out(
         }
     };
     let mut taken = writes.take();
+    // Later writes of the key that was written last.
+    let mut rest: Option<(Key, Versions)> = None;
     loop {
         let mut records = Records::default();
-        for (key, versions) in taken.keys.by_ref() {
+        while let Some((key, mut versions)) = rest.take().or_else(|| taken.keys.next()) {
+            if is_commit && let Some(last) = versions.pop() {
+                // Nobody is left who could see the others.
+                versions = Versions::from_buf([last]);
+            }
+            if versions.len() > WRITES_PER_RECORD {
+                let later = versions.drain(WRITES_PER_RECORD..).collect();
+                rest = Some((key.clone(), later));
+            }
             records.add(spill, key, versions);
-            if records.is_full() {
+            // A key has one record at a time.
+            if rest.is_some() || records.is_full() {
                 break;
             }
         }
@@ -308,6 +323,9 @@ pub(crate) fn write_out(
             batch.provisional(time, records.iter());
         });
         if let Err(error) = written {
+            if let (Some((_, later)), Some((_, versions))) = (rest, records.writes.last_mut()) {
+                versions.extend(later);
+            }
             writes.put_back(records.writes, taken);
             return Err(error);
         }

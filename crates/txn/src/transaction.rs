@@ -302,17 +302,18 @@ impl Txn {
             spilled_locks::write_out(database, &self.owner, &self.spilled_locks)?;
         }
         if state.writes.bytes() > limit / 2 {
-            self.write_out(state)?;
+            self.write_out(state, false)?;
         }
         Ok(())
     }
 
     /// All writes in memory go to the store.
-    fn write_out(&self, state: &mut State) -> Result<()> {
+    fn write_out(&self, state: &mut State, is_commit: bool) -> Result<()> {
         let State { writes, spill, created, .. } = state;
         let unrecorded = created.iter().filter(|created| !created.bulk.recorded());
         let mut pending: Vec<StorageId> = unrecorded.map(|created| created.storage).collect();
-        let written = spill::write_out(&self.core.database, &self.owner, writes, spill, &mut pending);
+        let written =
+            spill::write_out(&self.core.database, &self.owner, writes, spill, &mut pending, is_commit);
         for created in created.iter_mut().filter(|created| !pending.contains(&created.storage)) {
             created.bulk.set_recorded();
         }
@@ -875,7 +876,7 @@ impl Transaction for Txn {
         }
         if flushed.is_ok() && state.spill.is_some() {
             // All of it becomes visible in the same way.
-            flushed = self.write_out(&mut state);
+            flushed = self.write_out(&mut state, true);
         }
         if let Err(error) = flushed {
             self.roll_back(&mut state);

@@ -13,6 +13,7 @@
 //! Any bytes are right: an interval that is not dead any more is walked for nothing.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::{Cursor, Direction, Engine, Error, Result, Timestamp, meta};
 
@@ -95,13 +96,17 @@ const SNAPSHOTS: usize = 4;
 
 impl Engine {
     /// Learns what a large transaction has deleted, so that the first scan over it need not: from each of some of the deleted keys,
-    /// in ascending order, up to the next row that is there. By reading at `at`, and at the times of a few held snapshots.
+    /// in ascending order, up to the next row that is there. By reading at `at`, and at the times of a few held snapshots. Ends soon
+    /// after `stop` has become true.
     pub fn learn_deleted(
         self: &Arc<Self>,
         keys: &[Vec<u8>],
         at: Timestamp,
-        stop: &dyn Fn() -> bool,
+        stop: &Arc<AtomicBool>,
     ) -> Result<()> {
+        if !self.dead_ranges().enabled() {
+            return Ok(());
+        }
         let mut times: Vec<Timestamp> = self.pins().pins().iter().map(|pin| pin.time).collect();
         times.sort_unstable();
         times.dedup();
@@ -111,12 +116,13 @@ impl Engine {
             let mut behind: Vec<u8> = Vec::new();
             for key in keys.iter() {
                 let Some(storage) = crate::key::storage_of(key).filter(|_| *key >= behind) else { continue };
-                if stop() {
+                if stop.load(Ordering::Acquire) {
                     return Ok(());
                 }
                 self.dead_ranges().activate(storage);
                 let (_, high) = crate::key::storage_range(storage);
                 let mut cursor = Cursor::open(self.clone(), key, &high, Direction::Forward, time)?;
+                cursor.end_when(stop.clone());
                 behind = if cursor.advance()? { cursor.key().to_vec() } else { high };
             }
         }

@@ -346,6 +346,8 @@ impl Learner {
     pub(crate) fn renewed(&mut self, mark: Mark, steps: u64) {
         self.mark = mark;
         self.spoiled = false;
+        // The one that it knew may have been given up: then nothing can be published there any more.
+        self.space = self.ranges.space(self.storage);
         if self.running {
             self.near = self.far_edge();
             self.joins = false;

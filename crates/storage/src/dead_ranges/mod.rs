@@ -153,6 +153,8 @@ pub struct Space {
     idle_sweeps: AtomicU64,
     /// Scans that are still to look for delete marks behind every row.
     watched: AtomicU64,
+    /// Where the next sweep begins.
+    swept_to: Mutex<Vec<u8>>,
 }
 
 /// After delete marks were found, so many scans look for more.
@@ -381,13 +383,13 @@ impl DeadRanges {
             return space.clone();
         }
         let space = Arc::new(Space::default());
-        // Nobody publishes before the number is known.
-        space.state.write().complete_from = u64::MAX;
+        // A batch that finds the space waits for this lock; one that looked before has a number below the next one.
+        let mut state = space.state.write();
         spaces.insert(storage, space.clone());
         self.active.store(spaces.len() as u64, Ordering::Release);
         drop(spaces);
-        let next = self.in_flight.lock().next;
-        space.state.write().complete_from = next;
+        state.complete_from = self.in_flight.lock().next;
+        drop(state);
         space
     }
 
@@ -520,19 +522,22 @@ impl DeadRanges {
         since.0 <= self.settled.load(Ordering::Relaxed)
     }
 
-    /// To be called every second or so, with the present: joins segments that no snapshot keeps apart any more, and lets
-    /// go of spaces about which nothing was known for a minute.
+    /// To be called every second or so, with the present: joins segments that no snapshot keeps apart any more, some at a time because
+    /// writers wait meanwhile, and lets go of spaces about which nothing was known for a minute.
     pub fn sweep(&self, now: Timestamp) {
         const IDLE_SWEEPS: u64 = 60;
+        const SEGMENTS_PER_SWEEP: usize = 2000;
         const SETTLED_AFTER: u64 = 1_000_000 << timestamp::LOGICAL_BITS;
         self.settle(Timestamp(now.0.saturating_sub(SETTLED_AFTER)));
         let spaces: Vec<(StorageId, Arc<Space>)> =
             self.spaces.read().iter().map(|(storage, space)| (*storage, space.clone())).collect();
         for (storage, space) in spaces {
+            let mut from = space.swept_to.lock();
             let mut state = space.state.write();
             let before = state.bytes();
-            state.open.join_all(&*self.pinned_between);
+            *from = state.open.join_some(&from, SEGMENTS_PER_SWEEP, &*self.pinned_between);
             self.account(before, state.bytes());
+            drop(from);
             let empty = state.open.is_empty() && state.layers.is_empty();
             drop(state);
             if !empty {

@@ -462,13 +462,22 @@ impl Segments {
         }
     }
 
-    /// Makes one of all segments that may be: snapshots that kept them apart are gone.
-    pub(crate) fn join_all(&mut self, pinned_between: &dyn Fn(Timestamp, Timestamp) -> bool) {
-        let first = self.by_low.first_key_value().map(|(low, _)| low.to_vec());
-        let last = self.by_low.last_key_value().map(|(low, _)| low.to_vec());
-        if let (Some(first), Some(last)) = (first, last) {
-            self.join(&first, &last, pinned_between);
+    /// Makes one of segments that touch, where snapshots that kept them apart are gone: of `most` segments from `from` on. Where to go
+    /// on next time; at the end, at the beginning.
+    pub(crate) fn join_some(
+        &mut self,
+        from: &[u8],
+        most: usize,
+        pinned_between: &dyn Fn(Timestamp, Timestamp) -> bool,
+    ) -> Vec<u8> {
+        let mut from_here = self.by_low.range::<[u8], _>((Bound::Included(from), Bound::Unbounded));
+        let first = from_here.next().map(|(low, _)| low.to_vec());
+        let last = from_here.nth(most.saturating_sub(2)).map(|(low, _)| low.to_vec());
+        let end = last.clone().or_else(|| self.by_low.last_key_value().map(|(low, _)| low.to_vec()));
+        if let (Some(first), Some(end)) = (first, end) {
+            self.join(&first, &end, pinned_between);
         }
+        last.unwrap_or_default()
     }
 
     /// Forgets the segments that spare least, half of all.
@@ -531,7 +540,7 @@ mod tests {
         Write(u8),
         /// Keys from..to, all of one batch.
         WriteMany(u8, u8),
-        Join,
+        Join(u8, usize),
         Forget,
     }
 
@@ -544,7 +553,7 @@ mod tests {
             2 => (0u8..48, 0u8..56).prop_map(|(at, bound)| Change::Reach { at, bound }),
             4 => (0u8..56).prop_map(Change::Write),
             1 => (0u8..56, 0u8..56).prop_map(|(from, to)| Change::WriteMany(from, to)),
-            1 => Just(Change::Join),
+            1 => (0u8..56, 1usize..20).prop_map(|(from, most)| Change::Join(from, most)),
             1 => Just(Change::Forget),
         ]
     }
@@ -590,7 +599,7 @@ mod tests {
                         segments.exclude_many(&keys.iter().map(|key| &key[..]).collect::<Vec<_>>());
                         alive.extend(from..to);
                     }
-                    Change::Join => segments.join_all(&|_, _| false),
+                    Change::Join(from, most) => drop(segments.join_some(&[from], most, &|_, _| false)),
                     Change::Forget => segments.forget_half(),
                 }
                 let bytes: usize = segments.by_low.iter().map(|(low, segment)| segment.memory(low)).sum();

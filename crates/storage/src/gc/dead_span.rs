@@ -287,7 +287,7 @@ impl Engine {
         let horizon = view.horizons.of(stretch.storage());
         let mut iterator = self.walking_iterator();
         iterator.seek(&stretch.low);
-        let mut entries = self.entry_reader(None);
+        let mut entries = self.entry_reader();
         let mut result = Found::default();
         let mut run = None;
         let mut row: Option<Row> = None;

@@ -43,7 +43,7 @@ use rocksdb::compaction_filter_factory::{CompactionFilterContext, CompactionFilt
 use super::Shared;
 use super::findings::Observer;
 use crate::spills::{Entry, EntryReader, Settled};
-use crate::{PinView, StorageId, Timestamp, key};
+use crate::{PinView, Spills, StorageId, Timestamp, key};
 
 /// Horizons and pins of one moment.
 #[derive(Clone, Debug)]
@@ -89,7 +89,7 @@ impl CompactionFilterFactory for FilterFactory {
 /// Of one compaction.
 pub(crate) struct Filter {
     shared: Arc<Shared>,
-    entries: EntryReader,
+    entries: EntryReader<Arc<Spills>>,
     /// What the record that came last is replaced by.
     settled: Vec<u8>,
     view: View,

@@ -104,11 +104,13 @@ impl Engine {
         let mut history = self.history.lock();
         batch.delete_cf(self.meta_family(), meta::dropped_key(storage));
         // Its horizon is remembered until the others have passed it: reading it at an older time is refused, not empty.
-        history.set_own_retention(storage, None);
-        if let Some(record) = history.encode_own(storage) {
+        let mut next = history.clone();
+        next.set_own_retention(storage, None);
+        if let Some(record) = next.encode_own(storage) {
             batch.put_cf(self.meta_family(), meta::retention_key(storage), record);
         }
         self.db.write_opt(batch, &self.write_options)?;
+        *history = next;
         drop(history);
         self.dead_ranges().clear(storage);
         self.gc.writes.take(storage);
@@ -185,6 +187,12 @@ impl Engine {
         }
         let regions = self.gc.findings.lock().take_regions(is_ripe, PER_ROUND);
         for region in regions {
+            // The records that a transaction has rolled back may lie far apart: then the rest is not worth rewriting for them.
+            if self.file_bytes_between(&region.low, &region.high)
+                > region.weight.saturating_mul(GARBAGE_PART * 2)
+            {
+                continue;
+            }
             let mut look = Look::default();
             self.look(&self.gc.view(), &region.low, REGION_LOOK_VERSIONS, &mut look)?;
             if look.is_worth_it() {
@@ -210,7 +218,7 @@ impl Engine {
         let horizon = view.horizons.of(storage);
         let mut iterator = self.walking_iterator();
         iterator.seek(low);
-        let mut entries = self.entry_reader(None);
+        let mut entries = self.entry_reader();
         let mut row: Vec<u8> = Vec::new();
         let mut newer = Timestamp::MIN;
         for _ in 0..most {

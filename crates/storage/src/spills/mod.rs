@@ -38,7 +38,7 @@ mod reader;
 pub mod record;
 mod settle;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -48,7 +48,7 @@ use parking_lot::{Mutex, RwLock};
 pub(crate) use reader::{Entry, EntryReader, Settled, place};
 pub use reader::{OwnWrites, Reading};
 pub use record::{OwnVersion, Undone};
-pub use settle::Settling;
+pub use settle::{SettleStep, Settling};
 
 use crate::Timestamp;
 
@@ -142,8 +142,8 @@ impl Spills {
     }
 
     /// What recovery has found; from now on all others were rolled back.
-    fn recovered(&self, found: Vec<(SpillNumber, Option<Commit>, Vec<KeySpan>)>) {
-        for (number, commit, spans) in found {
+    fn recovered(&self, found: BTreeMap<SpillNumber, (Option<Commit>, Vec<KeySpan>)>) {
+        for (number, (commit, spans)) in found {
             match commit {
                 Some(commit) => self.commit(number, commit, spans),
                 None => self.roll_back(number, spans),

@@ -1,6 +1,6 @@
 //! What a reader makes of the entries that it meets: versions, and provisional records.
 
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 
 use super::record::{self, Writes};
@@ -52,15 +52,15 @@ pub enum Reading {
 }
 
 /// Tells what entries are. It remembers the spill that it met last, so that it is good for many rows of one reader.
-pub(crate) struct EntryReader {
-    spills: Arc<Spills>,
+pub(crate) struct EntryReader<S> {
+    spills: S,
     own: Option<OwnWrites>,
     /// One that has ended; `None`: it was rolled back.
     last: Option<(SpillNumber, Option<Commit>)>,
 }
 
-impl EntryReader {
-    pub(crate) fn new(spills: Arc<Spills>, own: Option<OwnWrites>) -> Self {
+impl<S: Deref<Target = Spills>> EntryReader<S> {
+    pub(crate) fn new(spills: S, own: Option<OwnWrites>) -> Self {
         EntryReader { spills, own, last: None }
     }
 
@@ -111,8 +111,9 @@ fn of_ended<'v>(commit: Option<&Commit>, writes: Writes<'v>) -> Result<Entry<'v>
 }
 
 impl Engine {
-    pub(crate) fn entry_reader(&self, own: Option<OwnWrites>) -> EntryReader {
-        EntryReader::new(self.gc.spills.clone(), own)
+    /// For reads of what is committed.
+    pub(crate) fn entry_reader(&self) -> EntryReader<&Spills> {
+        EntryReader::new(self.spills(), None)
     }
 
     /// Shows the writes that a running spill has made of a key, newest first, until `visit` answers `false`.
@@ -124,14 +125,18 @@ impl Engine {
     ) -> Result<()> {
         let mut reader = self.point_reader()?;
         reader.seek_version(key, Timestamp::MAX);
-        // Own writes that count are in front of everything else: the row has been locked since the first of them.
+        // Own writes that count are in front of what others have committed: the row has been locked since the first of them. What
+        // others have rolled back may lie anywhere.
         while let Some((_, stored)) = reader.entry_of(key)?
             && let Stored::Provisional(record) = value::read_stored(stored)?
-            && let (of, writes) = record::split(record)?
-            && of == number
         {
-            let oldest_first = writes.collect::<Result<smallvec::SmallVec<[OwnVersion<'_>; 2]>>>()?;
-            if !oldest_first.into_iter().rev().all(&mut visit) {
+            let (of, writes) = record::split(record)?;
+            if of == number {
+                let oldest_first = writes.collect::<Result<smallvec::SmallVec<[OwnVersion<'_>; 2]>>>()?;
+                if !oldest_first.into_iter().rev().all(&mut visit) {
+                    return Ok(());
+                }
+            } else if !matches!(self.spills().state(of), SpillState::RolledBack) {
                 return Ok(());
             }
             reader.next();
@@ -191,7 +196,7 @@ pub(crate) enum Settled {
     Gone,
 }
 
-impl EntryReader {
+impl<S: Deref<Target = Spills>> EntryReader<S> {
     /// What becomes of a stored value if it is a record; [`Settled::NotYet`] for versions.
     pub(crate) fn settle(&mut self, stored: &[u8], settled: &mut Vec<u8>) -> Result<Settled> {
         let Stored::Provisional(record) = value::read_stored(stored)? else { return Ok(Settled::NotYet) };

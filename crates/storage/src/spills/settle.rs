@@ -7,6 +7,8 @@
 //!
 //! Recovery: the commit record goes in the batch behind all others. Who finds it walks again.
 
+use std::collections::{BTreeMap, HashSet};
+
 use rocksdb::WriteBatch;
 
 use super::reader::Settled;
@@ -20,21 +22,31 @@ const ENTRIES_PER_STEP: usize = 2000;
 /// A walk over the records of some spills.
 #[derive(Debug)]
 pub struct Settling {
-    numbers: Vec<SpillNumber>,
+    numbers: HashSet<SpillNumber>,
     /// What is still to be walked over, apart, the next one last.
     spans: Vec<KeySpan>,
     settled: Vec<u8>,
+}
+
+/// What a step of the walk has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SettleStep {
+    Done,
+    /// The collector was at work: nothing was done.
+    Busy,
+    /// Everything has settled.
+    Finished,
 }
 
 impl Engine {
     /// Begins a walk that settles the records of all spills that have ended, durably if they were committed.
     pub fn begin_settling(&self) -> Option<Settling> {
         let durable = self.spills().durable();
-        let mut numbers = Vec::new();
+        let mut numbers = HashSet::new();
         let mut spans: Vec<KeySpan> = Vec::new();
         for ended in self.spills().ended.lock().iter() {
             if ended.time.is_none_or(|time| time <= durable) {
-                numbers.push(ended.number);
+                numbers.insert(ended.number);
                 spans.extend_from_slice(&ended.spans);
             }
         }
@@ -53,14 +65,14 @@ impl Engine {
         Some(Settling { numbers, spans, settled: Vec::new() })
     }
 
-    /// A step of the walk: a few milliseconds of work. `false`: that was the last.
-    pub fn settle_some(&self, walk: &mut Settling) -> Result<bool> {
-        let _no_collector = self.collecting.lock();
+    /// A step of the walk: a few milliseconds of work, or none while the collector is at work.
+    pub fn settle_some(&self, walk: &mut Settling) -> Result<SettleStep> {
+        let Some(_no_collector) = self.collecting.try_lock() else { return Ok(SettleStep::Busy) };
         let Some((low, high)) = walk.spans.pop() else {
             self.forget_spills(&walk.numbers)?;
-            return Ok(false);
+            return Ok(SettleStep::Finished);
         };
-        let mut reader = self.entry_reader(None);
+        let mut reader = self.entry_reader();
         let mut batch = WriteBatch::default();
         let mut iterator = self.walking_iterator();
         iterator.seek(&low);
@@ -86,15 +98,17 @@ impl Engine {
         if !batch.is_empty() {
             self.db.write_opt(batch, &self.write_options)?;
         }
-        Ok(true)
+        Ok(SettleStep::Done)
     }
 
     /// Nothing is left of these spills.
-    fn forget_spills(&self, numbers: &[SpillNumber]) -> Result<()> {
+    fn forget_spills(&self, numbers: &HashSet<SpillNumber>) -> Result<()> {
         let mut batch = self.batch();
         for number in numbers {
             batch.meta_delete(&meta::spill_key(*number));
-            for (key, _) in self.meta_scan(&meta::spill_storages_prefix(*number))? {
+        }
+        for (key, _) in self.meta_scan(&[meta::SPILL_STORAGE])? {
+            if numbers.contains(&meta::read_spill_storage_key(&key)?.0) {
                 batch.meta_delete(&key);
             }
         }
@@ -105,27 +119,19 @@ impl Engine {
 
     /// Finds the spills that were there when the store was last open.
     pub(crate) fn recover_spills(&self) -> Result<()> {
-        let mut found: Vec<(SpillNumber, Option<Commit>, Vec<KeySpan>)> = Vec::new();
+        let mut found: BTreeMap<SpillNumber, (Option<Commit>, Vec<KeySpan>)> = BTreeMap::new();
         for (key, record) in self.meta_scan(&[meta::SPILL])? {
             let (time, undone) = Undone::decode_commit(&record)?;
             let commit = Commit { time, undone: std::sync::Arc::new(undone) };
-            found.push((meta::read_spill_key(&key)?, Some(commit), Vec::new()));
+            found.entry(meta::read_spill_key(&key)?).or_default().0 = Some(commit);
         }
         for (key, _) in self.meta_scan(&[meta::SPILL_STORAGE])? {
             let (number, storage) = meta::read_spill_storage_key(&key)?;
-            let at = match found.iter().position(|(other, ..)| *other == number) {
-                Some(at) => at,
-                None => {
-                    found.push((number, None, Vec::new()));
-                    found.len() - 1
-                }
-            };
-            let span = key::storage_range(storage);
-            found[at].2.push(span);
+            found.entry(number).or_default().1.push(key::storage_range(storage));
         }
-        for (number, commit, _) in &found {
-            let (committed, path) = (commit.is_some(), self.path().display());
-            tracing::info!(number, committed, %path, "a large transaction's records have not settled yet");
+        if !found.is_empty() {
+            let (transactions, path) = (found.len(), self.path().display());
+            tracing::info!(transactions, %path, "records of large transactions have not settled yet");
         }
         self.spills().recovered(found);
         Ok(())
