@@ -25,8 +25,8 @@ use crate::meta::{self, Counter, SequenceRecord};
 use crate::row_locks::COLUMN_FAMILY as ROW_LOCKS;
 use crate::spills::{Entry, EntryReader, Spills, place};
 use crate::{
-    Clock, DeadRanges, EngineOptions, Error, Pins, ReadStats, Resources, Result, StorageId, Timestamp, key,
-    options, value,
+    Clock, DeadRanges, EngineOptions, Error, Pins, ReadStats, Resources, Result, StorageId, Timestamp, clock,
+    key, options, value,
 };
 
 const VERSIONS: &str = rocksdb::DEFAULT_COLUMN_FAMILY_NAME;
@@ -140,6 +140,11 @@ impl Engine {
             Some(bytes) => meta::read_time("clock ceiling", &bytes)?,
             None => Timestamp::MIN,
         };
+        if ceiling >= clock::TICK_MAX {
+            let what = "clock ceiling";
+            let detail = format!("{ceiling:?}: a wall clock of the year 2112 or later was believed once");
+            return Err(Error::Corruption { what, detail });
+        }
         engine.ceiling = AtomicU64::new(ceiling.0);
         engine.recovered = ceiling;
         engine.dead_ranges.settle(ceiling);

@@ -422,8 +422,8 @@ pub trait Store: Send + Sync {
     /// A time that nobody had before, later than all those. It moves the clock: commits from now on are later still, and after
     /// a restart the clock begins above all commits.
     fn tick(&self) -> Timestamp;
-    /// Microseconds since 1970 of a timestamp.
+    /// Microseconds since 1970 of a timestamp, as the wall clock has it now: while the clock is ahead of the wall clock, less.
     fn wall_clock_us(&self, timestamp: Timestamp) -> i64;
-    /// The timestamp that reads everything committed up to a wall clock time.
+    /// The timestamp that reads everything committed up to a wall clock time, as the wall clock is set now.
     fn timestamp_at(&self, wall_clock_us: i64) -> Timestamp;
 }

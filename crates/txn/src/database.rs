@@ -360,11 +360,12 @@ impl Store for Database {
     }
 
     fn wall_clock_us(&self, timestamp: Timestamp) -> i64 {
-        timestamp.micros()
+        timestamp.micros().saturating_sub(self.inner.pipeline.clock.lead_micros())
     }
 
     fn timestamp_at(&self, wall_clock_us: i64) -> Timestamp {
-        Timestamp::last_of_micros(wall_clock_us)
+        let lead = self.inner.pipeline.clock.lead_micros();
+        Timestamp::last_of_micros(wall_clock_us.saturating_add(lead))
     }
 }
 

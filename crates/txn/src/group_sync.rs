@@ -220,6 +220,7 @@ impl GroupSync {
             if now >= next_sweep {
                 next_sweep = now + SWEEP_INTERVAL;
                 drop(state);
+                self.clock.adjust();
                 let present = self.clock.now();
                 self.engine.sweep(present);
                 // A round of the collector may take longer than a clock may be ahead without having jumped.

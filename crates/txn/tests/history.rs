@@ -11,11 +11,20 @@ use cairn_txn::{
 };
 use tempfile::TempDir;
 
-struct Hand(AtomicI64);
+/// Both clocks of the machine.
+struct Hand {
+    monotonic: AtomicI64,
+    /// What the wall clock has been set forward by.
+    set: AtomicI64,
+}
 
 impl TimeSource for Hand {
     fn now_micros(&self) -> i64 {
-        self.0.load(Ordering::Relaxed)
+        self.monotonic_micros() + self.set.load(Ordering::Relaxed)
+    }
+
+    fn monotonic_micros(&self) -> i64 {
+        self.monotonic.load(Ordering::Relaxed)
     }
 }
 
@@ -34,7 +43,7 @@ fn key(storage: u32, number: u32) -> Vec<u8> {
 impl World {
     fn new(retention_seconds: i64) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let hand = Arc::new(Hand(AtomicI64::new(1_000_000_000)));
+        let hand = Arc::new(Hand { monotonic: AtomicI64::new(1_000_000_000), set: AtomicI64::new(0) });
         let retention = Retention::Micros(retention_seconds * 1_000_000);
         let options = EngineOptions { retention, ..EngineOptions::default() };
         let clock = Arc::new(Clock::new(hand.clone()));
@@ -46,7 +55,7 @@ impl World {
     /// So many seconds go by, with a collector that looks at the clock all the time, and everything is compacted.
     fn pass(&self, seconds: i64) {
         for _ in 0..seconds / 5 {
-            self.hand.0.fetch_add(5_000_000, Ordering::Relaxed);
+            self.hand.monotonic.fetch_add(5_000_000, Ordering::Relaxed);
             // Something is committed and durable all the time.
             self.put(1, 0, "x");
             self.database.collect_garbage().unwrap();
@@ -217,4 +226,56 @@ fn the_newest_snapshot_is_pinned_while_it_is_used() {
         assert!(world.pins().iter().any(|pin| pin.time == first.read_time));
     }
     assert_eq!(world.pins(), []);
+}
+
+/// Whatever the wall clock is set to, and back: old versions are collected, young ones are kept, nothing is lost.
+#[test]
+fn a_wall_clock_that_is_set_stops_no_collection_and_ages_nothing() {
+    const SECOND: i64 = 1_000_000;
+    const YEAR: i64 = 365 * 24 * 3600 * SECOND;
+    for steps in [[-3600 * SECOND, 3600 * SECOND], [YEAR, -YEAR], [-YEAR, YEAR], [100 * YEAR, -100 * YEAR]] {
+        let world = World::new(60);
+        world.put(TABLE, 1, "first");
+        world.pass(30);
+        for step in steps {
+            world.hand.set.fetch_add(step, Ordering::Relaxed);
+            let now = world.put(TABLE, 1, "young");
+            world.put(TABLE, 1, "younger");
+            let wall = world.hand.now_micros();
+            if step.abs() < YEAR * 50 {
+                assert!(world.database.timestamp_at(wall) > now, "{step}: the present of the wall clock");
+            }
+            world.pass(20);
+            let past = world.begin(Isolation::ReadCommitted, Some(now)).unwrap();
+            assert_eq!(
+                get(&past, TABLE, 1).unwrap().as_deref(),
+                Some("young"),
+                "{step}: its retention is 60 s"
+            );
+            drop(past);
+            world.pass(300);
+            let late = world.begin(Isolation::ReadCommitted, Some(now)).map(|txn| get(&txn, TABLE, 1));
+            assert!(matches!(late, Err(Error::HistoryGone { .. })), "{step}: nothing was collected");
+            let present = world.begin(Isolation::ReadCommitted, None).unwrap();
+            assert_eq!(get(&present, TABLE, 1).unwrap().as_deref(), Some("younger"));
+        }
+    }
+}
+
+/// A database that was idle for longer than its retention keeps what is committed after the wall clock was set back.
+#[test]
+fn an_idle_database_keeps_its_history_when_the_wall_clock_is_set_back() {
+    let world = World::new(60);
+    world.put(TABLE, 1, "first");
+    for _ in 0..100 {
+        // Only the collector looks at the clock.
+        world.hand.monotonic.fetch_add(5_000_000, Ordering::Relaxed);
+        world.database.collect_garbage().unwrap();
+    }
+    world.hand.set.fetch_sub(400_000_000, Ordering::Relaxed);
+    let time = world.put(TABLE, 1, "second");
+    world.put(TABLE, 1, "third");
+    world.pass(20);
+    let past = world.begin(Isolation::ReadCommitted, Some(time)).unwrap();
+    assert_eq!(get(&past, TABLE, 1).unwrap().as_deref(), Some("second"));
 }

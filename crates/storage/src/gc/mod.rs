@@ -24,6 +24,7 @@ pub(crate) mod writes;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
@@ -33,6 +34,11 @@ use filter::View;
 use findings::{Findings, Observer, Stretch};
 pub use horizon::{DEFAULT_RETENTION, Horizons, Retention};
 use writes::Writes;
+
+/// How often a VACUUM that waits asks whether to stop.
+const STOP_INTERVAL: Duration = Duration::from_millis(20);
+/// How often it looks whether its compaction has ended: that of a small table takes some milliseconds.
+const SHORT_INTERVAL: Duration = Duration::from_millis(1);
 
 use crate::spills::KeySpan;
 use crate::{Engine, PinGuard, PinKind, Pins, Result, SpillNumber, Spills, StorageId, Timestamp, key, meta};
@@ -222,24 +228,43 @@ impl Engine {
         self.collect_garbage(section, stop)
     }
 
-    /// VACUUM: deletes what is dead in a storage and compacts it; `full`: even where there is nothing to gain.
+    /// VACUUM: deletes what is dead in a storage and compacts it; `full`: even where there is nothing to gain. Returns soon after `stop`
+    /// has answered `true`; a compaction that has begun goes on by itself.
     pub fn vacuum(
-        &self,
+        self: &Arc<Self>,
         storage: StorageId,
         section: Section<'_>,
         stop: &dyn Fn() -> bool,
         full: bool,
     ) -> Result<()> {
-        let _one_at_a_time = self.collecting.lock();
         if !self.gc.enabled {
             return Ok(());
         }
+        let one_at_a_time = loop {
+            if let Some(guard) = self.collecting.try_lock_for(STOP_INTERVAL) {
+                break guard;
+            }
+            if stop() {
+                return Ok(());
+            }
+        };
         let written = self.gc.writes.take(storage);
         let (low, high) = key::storage_range(storage);
         let stretch = Stretch { low: low.clone(), high: high.clone(), ripe: Timestamp::MIN, weight: 0 };
         let deleted = self.delete_dead_rows(stretch, true, &mut { u64::MAX }, section, stop)?;
+        drop(one_at_a_time);
         if full || deleted.rows > 0 || written.is_some_and(|written| written.versions > 0) {
-            self.compact_stretch(&low, &high, full);
+            let (engine, from, to) = (self.clone(), low.clone(), high.clone());
+            let thread = std::thread::Builder::new().name("cairn-vacuum".to_owned());
+            match thread.spawn(move || engine.compact_stretch(&from, &to, full)) {
+                Ok(compaction) => {
+                    while !compaction.is_finished() && !stop() {
+                        std::thread::sleep(SHORT_INTERVAL);
+                    }
+                }
+                // Without a thread to spare it cannot be stopped.
+                Err(_) => self.compact_stretch(&low, &high, full),
+            }
         }
         Ok(())
     }
