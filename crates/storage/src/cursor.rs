@@ -228,7 +228,7 @@ impl Cursor {
             self.key.clear();
             self.key.extend_from_slice(found);
             *walk.passed = walk.passed.saturating_add(1);
-            if *walk.passed % ROWS_PER_LOOK == 0
+            if (*walk.passed).is_multiple_of(ROWS_PER_LOOK)
                 && self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Acquire))
             {
                 self.state = State::End;
