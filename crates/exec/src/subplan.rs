@@ -88,6 +88,7 @@ pub fn eval(number: usize, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<Da
                 let set = run(number, subplan, cx, frame, |node, cx, frame| {
                     let mut set = ValueSet::new(blank_padded);
                     while node.next(cx, frame)? {
+                        frame.tick(cx)?;
                         let row = crate::expr::eval_all(&subplan.outputs, cx, frame)?;
                         set.insert(row.into_vec());
                     }
@@ -107,6 +108,7 @@ pub fn eval(number: usize, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<Da
                 let rows = run(number, subplan, cx, frame, |node, cx, frame| {
                     let mut rows = Vec::new();
                     while node.next(cx, frame)? {
+                        frame.tick(cx)?;
                         rows.push(crate::expr::eval_all(&subplan.outputs, cx, frame)?.into_vec());
                     }
                     Ok(rows)
@@ -117,7 +119,7 @@ pub fn eval(number: usize, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<Da
             let mut answer = Ok(Datum::Bool(!any));
             for row in &rows {
                 frame.restore(registers, row);
-                match test.eval(cx, frame) {
+                match frame.tick(cx).and_then(|()| test.eval(cx, frame)) {
                     Ok(Datum::Bool(value)) if value == any => {
                         answer = Ok(Datum::Bool(any));
                         break;
@@ -203,6 +205,7 @@ fn answer(subplan: &SubPlan, node: &mut dyn Node, cx: &ExecContext<'_>, frame: &
         SubPlanKind::Array { element_type } => {
             let mut elements = Vec::new();
             while node.next(cx, frame)? {
+                frame.tick(cx)?;
                 elements.push(first(frame)?);
             }
             crate::expr::collect_array(*element_type, elements)
@@ -211,6 +214,7 @@ fn answer(subplan: &SubPlan, node: &mut dyn Node, cx: &ExecContext<'_>, frame: &
             let any = matches!(subplan.kind, SubPlanKind::Any { .. });
             let mut unknown = false;
             while node.next(cx, frame)? {
+                frame.tick(cx)?;
                 let row = crate::expr::eval_all(&subplan.outputs, cx, frame)?;
                 frame.restore(registers, &row);
                 match test.eval(cx, frame)? {
@@ -243,6 +247,7 @@ pub struct CteState {
 /// Row `index` of a WITH query; `None` past its end.
 pub fn cte_row(number: usize, index: usize, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<Option<Row>> {
     while frame.ctes[number].rows.len() <= index && !frame.ctes[number].complete {
+        frame.tick(cx)?;
         advance_cte(number, cx, frame)?;
     }
     frame.ctes[number].rows.get(index)
@@ -274,6 +279,7 @@ pub fn complete_modifying_ctes(cx: &ExecContext<'_>, frame: &mut Frame) -> Resul
     let plan = Arc::clone(&frame.plan);
     for (number, cte) in plan.ctes.iter().enumerate() {
         while cte.modifies && !frame.ctes[number].complete {
+            frame.tick(cx)?;
             advance_cte(number, cx, frame)?;
         }
     }

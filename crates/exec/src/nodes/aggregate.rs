@@ -372,6 +372,7 @@ impl AggregationState {
         }
         loop {
             while let Some((index, groups)) = self.tables.get_mut(self.at.0) {
+                frame.tick(cx)?;
                 let Some(group) = groups.get_mut(self.at.1) else {
                     self.at = (self.at.0 + 1, 0);
                     continue;

@@ -58,6 +58,7 @@ impl Node for AppendState {
     fn next(&mut self, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<bool> {
         let plan = Arc::clone(&self.plan);
         while let Some(child) = self.children.get_mut(self.at) {
+            frame.tick(cx)?;
             if child.next(cx, frame)? {
                 let row = crate::expr::eval_all(&plan.outputs[self.at], cx, frame)?.into_vec();
                 frame.restore_owned(&plan.registers, row);
@@ -125,6 +126,7 @@ impl Node for ProjectState {
     fn next(&mut self, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<bool> {
         let plan = Arc::clone(&self.plan);
         while self.child.next(cx, frame)? {
+            frame.tick(cx)?;
             for (register, code) in &plan.computed {
                 let value = code.eval(cx, frame)?;
                 frame.registers[*register] = value;

@@ -223,6 +223,7 @@ impl Node for SetState {
             }
         }
         loop {
+            frame.tick(cx)?;
             if self.copies > 0 {
                 self.copies -= 1;
                 frame.restore(&plan.registers, &self.rows.rows()[self.at - 1]);

@@ -114,6 +114,8 @@ impl Node for NestedLoopState {
     fn next(&mut self, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<bool> {
         let plan = Arc::clone(&self.plan);
         loop {
+            // The inner side may be in memory, and the condition may reject all of it.
+            frame.tick(cx)?;
             if !self.have_outer {
                 if !self.outer.next(cx, frame)? {
                     return Ok(false);
@@ -426,13 +428,13 @@ impl HashJoinState {
     fn join_table(&mut self, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<bool> {
         let plan = Arc::clone(&self.plan);
         while matches!(self.phase, Phase::Probe) {
+            frame.tick(cx)?;
             if !self.have_outer {
                 if !self.next_outer(cx, frame)? {
                     let rest = matches!(plan.kind, JoinType::Right | JoinType::Full);
                     self.phase = if rest { Phase::Rest(0) } else { Phase::Done };
                     break;
                 }
-                frame.tick(cx)?;
                 self.have_outer = true;
                 self.matched = false;
                 self.candidates.clear();
@@ -478,6 +480,7 @@ impl HashJoinState {
             }
         }
         while let Phase::Rest(at) = self.phase {
+            frame.tick(cx)?;
             let Some(row) = self.table.rows.get(at) else {
                 self.phase = Phase::Done;
                 break;

@@ -69,6 +69,7 @@ impl Node for ResultState {
             }
         }
         while !self.done {
+            frame.tick(cx)?;
             match &mut self.child {
                 None => self.done = true,
                 Some(child) => {
