@@ -15,6 +15,7 @@ use std::thread;
 use std::time::Duration;
 
 use cairn_testkit::Server;
+use cairn_testkit::recorded::{Verdict, Versions};
 use libtest_mimic::{Arguments, Failed, Trial};
 use postgres::{Client, NoTls, SimpleQueryMessage};
 
@@ -26,6 +27,7 @@ const WAIT_OBSERVED: Duration = Duration::from_millis(150);
 struct Servers {
     cairn: Server,
     postgres: Option<Server>,
+    versions: Versions,
     regenerate: bool,
 }
 
@@ -43,11 +45,18 @@ fn main() {
         let trials = paths.iter().map(|path| Trial::test(name(path), || Ok(()))).collect();
         libtest_mimic::run(&arguments, trials).exit();
     }
+    let regenerate = std::env::var_os("CAIRN_REGENERATE").is_some();
+    let postgres = Server::reference(&[("fsync", "off"), ("deadlock_timeout", "100ms")]);
+    let postgres = postgres.expect("PostgreSQL starts");
+    let present = postgres.as_ref().map_or("no PostgreSQL", Server::name);
+    if regenerate && postgres.is_some() {
+        Versions::record(&folder, present).expect("the version can be written");
+    }
     let servers = Arc::new(Servers {
         cairn: Server::cairn(Path::new(env!("CARGO_BIN_EXE_cairn"))).expect("Cairn starts"),
-        postgres: Server::postgres(&[("fsync", "off"), ("deadlock_timeout", "100ms")])
-            .expect("PostgreSQL starts"),
-        regenerate: std::env::var_os("CAIRN_REGENERATE").is_some(),
+        versions: Versions::of(&folder, present).expect("RECORDED_BY can be read"),
+        postgres,
+        regenerate,
     });
     let trials = paths
         .into_iter()
@@ -72,16 +81,21 @@ fn check(servers: &Servers, path: &Path) -> Result<(), Failed> {
         fs::write(&expected_path, answer)?;
     }
     let expected = fs::read_to_string(&expected_path)?;
-    if let Some(answer) = on_postgres.filter(|answer| *answer != expected) {
-        return Err(format!("PostgreSQL no longer answers as recorded:\n{answer}").into());
-    }
     let on_cairn = run(&servers.cairn, path)?;
-    if on_cairn != expected {
-        let diff = similar::TextDiff::from_lines(&expected, &on_cairn);
-        let text = diff.unified_diff().context_radius(3).to_string();
-        return Err(format!("Cairn (+) differs from what is expected (-):\n{text}").into());
+    let difference = |answer: &str| {
+        similar::TextDiff::from_lines(expected.as_str(), answer).unified_diff().context_radius(3).to_string()
+    };
+    match servers.versions.judge(&expected, on_postgres.as_deref(), &on_cairn) {
+        Verdict::Right => Ok(()),
+        Verdict::Noted(note) => {
+            eprintln!("{}: {note}", name(path));
+            Ok(())
+        }
+        Verdict::Stale(message) => {
+            Err(format!("{message}:\n{}", difference(&on_postgres.unwrap_or_default())).into())
+        }
+        Verdict::Wrong(message) => Err(format!("{message}:\n{}", difference(&on_cairn)).into()),
     }
-    Ok(())
 }
 
 struct Session {

@@ -3,9 +3,11 @@
 //! Each server lives in a temporary directory on a free loopback port and dies with its [`Server`] value.
 //! Both are driven through stock `psql` and `pgbench`, as users do.
 //!
-//! Also what tests of several crates share: [`SmallDisk`], and the quiet parts of an environment ([`mod@env`]).
+//! Also what tests of several crates share: [`SmallDisk`], the quiet parts of an environment ([`mod@env`]), and answers of
+//! PostgreSQL's that files keep ([`recorded`]).
 
 pub mod env;
+pub mod recorded;
 mod small_disk;
 
 use std::fs;
@@ -18,6 +20,9 @@ use std::time::{Duration, Instant};
 
 pub use small_disk::SmallDisk;
 use tempfile::TempDir;
+
+/// The major version of PostgreSQL that Cairn follows.
+const MAJOR: u32 = 15;
 
 /// How long a server may take to accept its first connection.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
@@ -68,6 +73,25 @@ impl Server {
             .stderr(log);
         adjust(&mut command);
         Server::start("Cairn".into(), port, data_directory.to_path_buf(), command)
+    }
+
+    /// Starts the PostgreSQL whose answers are the right ones; `None`, with a word about it, where that major version is
+    /// not installed.
+    pub fn reference(settings: &[(&str, &str)]) -> io::Result<Option<Server>> {
+        let installed = postgres_bin().map(|bin| version_name(&bin));
+        match installed {
+            Some(name) if major(name.trim_start_matches("PostgreSQL ")) == Some(MAJOR) => {
+                Server::postgres(settings)
+            }
+            Some(name) => {
+                eprintln!("skipped: comparing with PostgreSQL {MAJOR} itself ({name} is installed)");
+                Ok(None)
+            }
+            None => {
+                eprintln!("skipped: comparing with PostgreSQL {MAJOR} itself (no PostgreSQL is installed)");
+                Ok(None)
+            }
+        }
     }
 
     /// Starts a PostgreSQL with the C.UTF-8 locale and durable commits; `None` where no server is installed.
@@ -162,6 +186,14 @@ impl Server {
         for (name, _) in std::env::vars() {
             if name.starts_with("PG") {
                 command.env_remove(name);
+            }
+        }
+        // With several major versions, Debian's wrappers run the newest one's clients.
+        if let Some(bin) = postgres_bin() {
+            let path = std::env::var_os("PATH").unwrap_or_default();
+            let folders = std::iter::once(bin).chain(std::env::split_paths(&path));
+            if let Ok(path) = std::env::join_paths(folders) {
+                command.env("PATH", path);
             }
         }
         command
@@ -264,7 +296,8 @@ pub fn succeed(program: &str, output: Output) -> io::Result<String> {
     Err(io::Error::other(message))
 }
 
-/// The directory of the newest installed PostgreSQL's programs; `CAIRN_POSTGRES_BIN` names another.
+/// The directory of the programs of PostgreSQL 15, or of the newest one that is installed; `CAIRN_POSTGRES_BIN` names
+/// another.
 pub fn postgres_bin() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os("CAIRN_POSTGRES_BIN") {
         return Some(PathBuf::from(named));
@@ -278,8 +311,33 @@ pub fn postgres_bin() -> Option<PathBuf> {
             bin.join("postgres").exists().then_some((version, bin))
         })
         .collect();
-    found.sort();
+    found.sort_by_key(|(version, _)| (*version == MAJOR, *version));
     found.pop().map(|(_, bin)| bin)
+}
+
+/// The version of the psql that [`Server::client`] runs, such as "15.18"; `None` where there is none.
+pub fn psql_version() -> Option<String> {
+    let named = postgres_bin().map(|bin| bin.join("psql")).filter(|program| program.exists());
+    let output = Command::new(named.unwrap_or_else(|| "psql".into())).arg("--version").output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text.split_whitespace().nth(2).map(str::to_owned)
+}
+
+/// Why what psql shows cannot be compared with what the psql of PostgreSQL 15 showed; `None` where it can.
+pub fn psql_is_another() -> Option<String> {
+    match psql_version() {
+        Some(version) if major(&version) == Some(MAJOR) => None,
+        Some(version) => {
+            Some(format!("the recorded answers are those of psql {MAJOR}, psql {version} is installed"))
+        }
+        None => Some("no psql is installed".into()),
+    }
+}
+
+/// Of "15.18" or "17beta1".
+fn major(version: &str) -> Option<u32> {
+    let digits = version.find(|c: char| !c.is_ascii_digit()).unwrap_or(version.len());
+    version[..digits].parse().ok()
 }
 
 fn version_name(bin: &Path) -> String {

@@ -31,6 +31,6 @@ select pg_get_serial_sequence('parent', 'id'), pg_get_serial_sequence('child', '
 select nspname from pg_namespace where nspname !~ '^pg_temp' and nspname <> 'cairn' order by 1;
 select 'parent'::regclass::oid = (select oid from pg_class where relname = 'parent');
 select pg_table_is_visible('parent'::regclass), to_regclass('nothing'), to_regclass('parent');
-select setting from pg_settings where name = 'standard_conforming_strings'; show server_version_num; show search_path; show nothing;
+select setting from pg_settings where name = 'standard_conforming_strings'; select current_setting('server_version_num')::int / 10000; show search_path; show nothing;
 set nothing = 1; set datestyle = 'German'; select date '2026-01-02'; set timezone = 'Europe/Oslo'; select timestamptz '2026-07-01 00:00+00'; show timezone; set timezone = 'Nowhere'; set work_mem = 'x'; set statement_timeout = '2min'; show statement_timeout;
 select current_setting('work_mem'), current_setting('no.such', true), set_config('my.setting', 'v', false), current_setting('my.setting');

@@ -39,7 +39,7 @@ explain (costs off) select * from priv.t;
 select * from priv.t for update;
 lock table priv.t;
 copy priv.t to stdout;
-copy priv.t from stdin;
+\copy priv.t from '/dev/null'
 select count(*) from priv.t;
 prepare p as select * from priv.t;
 execute p;
