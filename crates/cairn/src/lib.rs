@@ -20,7 +20,7 @@ use cairn_sql::{Client, Core, Format, Frontend, Instance, ResultShape, Startup, 
 use cairn_types::{Datum, Env, Oid, oid};
 
 pub use cairn_sql::settings::{retention, shared_buffers};
-pub use cairn_sql::{EngineOptions, Resources};
+pub use cairn_sql::{EngineOptions, Recovery, Resources};
 pub use cairn_types::{Error, Result};
 
 /// A data directory that is open in this process. Only one process can have it.

@@ -72,6 +72,10 @@ struct ServeArguments {
     /// How often to look for such tables, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=2_147_483))]
     autovacuum_naptime: u32,
+    /// Put databases whose directories are there, but which the list of databases has lost, into the list: as
+    /// recovered_<oid>, owned by postgres
+    #[arg(long)]
+    adopt_databases: bool,
     /// Print the address as JSON, one line, once clients can connect
     #[arg(long)]
     json: bool,

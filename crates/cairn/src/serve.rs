@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cairn::{Database, EngineOptions, Resources};
+use cairn::{Database, EngineOptions, Recovery, Resources};
 use cairn_server::{Options, Server};
 use cairn_sql::{Automatic, InstanceBackend};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -99,7 +99,8 @@ pub fn run(arguments: &ServeArguments) -> Result<ExitCode, String> {
         ),
         None => Resources::for_this_machine(),
     };
-    let mut engine = EngineOptions { retention, ..EngineOptions::default() };
+    let recovery = Recovery { adopt_databases: arguments.adopt_databases };
+    let mut engine = EngineOptions { retention, recovery, ..EngineOptions::default() };
     if let Some(bytes) = arguments.memtable_bytes {
         engine.memtable_bytes = bytes;
         engine.file_bytes = bytes as u64;

@@ -73,6 +73,13 @@ pub fn txn_error(error: TxnError) -> Error {
         TxnError::DatabaseInUse(name) => {
             err!(OBJECT_IN_USE, "database \"{name}\" is being accessed by other users")
         }
+        error @ TxnError::UnlistedDatabases { .. } => err!(DATA_CORRUPTED, "{error}")
+            .detail("The list is kept in the directory \"system\": it is gone, or has lost records. Nothing was changed.")
+            .hint(
+                "Restore \"system\" together with \"databases\" from a backup; or start with --adopt-databases, \
+                 which puts these databases into the list (roles and settings are not brought back); \
+                 or move the directories away if they are not this server's.",
+            ),
     }
 }
 

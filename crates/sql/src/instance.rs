@@ -213,12 +213,17 @@ impl Instance {
     /// The database by name, opened if nobody has it yet; 3D000 if there is none.
     pub fn database(&self, name: &str) -> Result<Arc<OpenDatabase>> {
         let missing = || err!(INVALID_CATALOG_NAME, "database \"{name}\" does not exist");
-        let mut databases = self.databases.lock();
         let info = self.cluster.database_info(name).ok_or_else(missing)?;
+        if let Some(open) = self.database_if_open(info.oid) {
+            return Ok(open);
+        }
+        // Without the lock: opening a database may mean to replay its log.
+        let (info, database) = self.cluster.database_with_info(name).map_err(cairn_exec::txn_error)?;
+        let mut databases = self.databases.lock();
         if let Some(open) = databases.get(&info.oid).and_then(Weak::upgrade) {
             return Ok(open);
         }
-        let store: Arc<dyn Store> = Arc::new(self.cluster.database(name).map_err(cairn_exec::txn_error)?);
+        let store: Arc<dyn Store> = Arc::new(database);
         let catalogs = CatalogCache::new(Some(Arc::clone(&self.shared) as Arc<dyn SharedCatalogs>));
         let open = Arc::new(OpenDatabase {
             store,

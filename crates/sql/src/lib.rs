@@ -42,7 +42,7 @@ mod variables;
 
 pub use crate::core::{Core, User};
 pub use cairn_txn::Answer;
-pub use cairn_txn::{EngineOptions, Resources};
+pub use cairn_txn::{EngineOptions, Recovery, Resources};
 pub use client::*;
 pub use debt::Debt;
 pub use instance::{Activity, Instance, InstanceBackend, OpenDatabase, SessionEntry};

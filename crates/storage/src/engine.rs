@@ -87,6 +87,7 @@ impl Engine {
         if engine_options.create {
             std::fs::create_dir_all(path).map_err(|source| Error::File { path: path.to_owned(), source })?;
         }
+        refuse_without_current(path)?;
         let collector = Arc::new(gc::Shared::new(engine_options.garbage_collection));
         let rocks = options::directory(engine_options, resources);
         // Column families of a newer version must be named to open the directory at all, and only an open one
@@ -424,6 +425,27 @@ impl Engine {
     pub fn compact(&self) {
         self.db.compact_range(None::<&[u8]>, None::<&[u8]>);
     }
+}
+
+/// Without CURRENT, RocksDB takes a directory for an empty one, and removes what it finds there.
+fn refuse_without_current(path: &Path) -> Result<()> {
+    if path.join("CURRENT").exists() {
+        return Ok(());
+    }
+    let Ok(entries) = std::fs::read_dir(path) else { return Ok(()) };
+    for entry in entries {
+        let found = entry.map_err(|source| Error::File { path: path.to_owned(), source })?.path();
+        // A crash while the directory was being created leaves neither.
+        if found.extension().is_some_and(|extension| extension == "sst" || extension == "log") {
+            let detail = format!(
+                "\"{}\" is missing, \"{}\" is there",
+                path.join("CURRENT").display(),
+                found.display()
+            );
+            return Err(Error::Corruption { what: "database directory", detail });
+        }
+    }
+    Ok(())
 }
 
 /// Memory for a batch that is about to be built where others wait.

@@ -48,7 +48,7 @@ pub use engine::{Batch, BatchMemory, Engine, Leftovers, PointReader, SyncObserve
 pub use error::{Error, Result};
 pub use gc::{Collected, DEFAULT_RETENTION, Horizons, PastPin, Retention, Section};
 pub use key::StorageId;
-pub use options::{EngineOptions, Resources};
+pub use options::{EngineOptions, Recovery, Resources};
 pub use pins::{Pin, PinGuard, PinInfo, PinKind, PinView, Pins};
 pub use spills::{SpillNumber, SpillState, Spills};
 pub use stats::{ReadCounters, ReadStats};

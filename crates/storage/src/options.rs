@@ -88,6 +88,15 @@ pub struct EngineOptions {
     pub retention: Retention,
     /// Whether anything is collected at all. Answers about retained times never depend on it.
     pub garbage_collection: bool,
+    /// What may be done to open a damaged directory.
+    pub recovery: Recovery,
+}
+
+/// What somebody has allowed to be done to a damaged data directory. By default nothing: it is refused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recovery {
+    /// Directories of databases that the list of databases does not have are put into it.
+    pub adopt_databases: bool,
 }
 
 impl Default for EngineOptions {
@@ -101,6 +110,7 @@ impl Default for EngineOptions {
             create: true,
             retention: DEFAULT_RETENTION,
             garbage_collection: true,
+            recovery: Recovery::default(),
         }
     }
 }

@@ -10,20 +10,18 @@
 //! The lock of the system store (held by the operating system, gone with the process) makes sure that one server
 //! has the directory. Databases are opened when first asked for and share cache, write buffers and clock.
 //!
-//! Records of the system store (`cairn_storage::meta`, kind 30), names in ASCII:
+//! Invariants and recovery ([`crate::system_store`] has the records):
+//! - A database exists if its record does. Its directory is complete before the record is written.
+//! - A start removes a directory only if a record says that its database was being created or dropped. That record is
+//!   durable before the directory is made, or before its removal begins, and it goes when the removal is durable.
+//! - A directory that has an oid for its name and no record at all means that the list has lost records: the start is
+//!   refused, and nothing is changed. Other names in `databases/` are somebody else's, and are left alone.
 //!
-//! ```text
-//! database/<oid, 4 bytes big endian>  01, flags u8 (1: is a template, 2: allows connections), owner oid u32,
-//!                                     name in UTF-8
-//! next-database                       first database oid never used, u32
-//! user/<name>                         what the floor above keeps (roles, verifiers); opaque here
-//! ```
-//!
-//! Invariants and recovery: a database exists if its record does. Its directory is complete before the record is
-//! written, and removed after the record is; directories without a record are leftovers of a crash and are
-//! removed on opening. Every change of a record is durable before the call returns.
+//! Locks, in this order: a database's slot (while it is opened, copied, renamed or dropped: only sessions that want the same
+//! database wait), `changes` (while records of databases are written), `databases` (the list in memory: for moments only,
+//! never while something is read or written).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -31,14 +29,18 @@ use cairn_storage::log_files::written_bytes;
 use cairn_storage::{Clock, Engine, EngineOptions, Error as StorageError, Resources};
 use parking_lot::Mutex;
 
+use crate::system_store::{SystemStore, Unfinished};
 use crate::{Database, Error, Result};
-
-const DATABASE: &[u8] = b"database/";
-const NEXT_DATABASE: &[u8] = b"next-database";
-const USER: &[u8] = b"user/";
 
 /// Database oids of their own counter; PostgreSQL's own databases are below.
 const FIRST_DATABASE_OID: u32 = 16384;
+
+/// What a database is called that is adopted under one of PostgreSQL's own oids, whether it is a template, and whether it
+/// allows connections.
+const OWN_DATABASES: [(u32, &str, bool, bool); 3] =
+    [(1, "template1", true, true), (4, "template0", true, false), (5, "postgres", false, true)];
+/// Who owns an adopted database: PostgreSQL's first role.
+const ADOPTED_OWNER: u32 = 10;
 
 /// A database as the cluster lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,19 +62,43 @@ pub enum Origin<'a> {
     Template(&'a str),
 }
 
+/// A database that is open, if it is.
+type Slot = Mutex<Option<Database>>;
+
+struct Listed {
+    info: DatabaseInfo,
+    slot: Arc<Slot>,
+}
+
+#[derive(Default)]
 struct Databases {
-    by_oid: HashMap<u32, DatabaseInfo>,
-    open: HashMap<u32, Database>,
+    by_oid: HashMap<u32, Listed>,
+    /// Names that databases are about to have.
+    reserved: HashSet<String>,
 }
 
 pub struct Cluster {
     // Dropped before the system store, whose lock guards the directory.
     databases: Mutex<Databases>,
+    /// Taken by whoever changes records of databases, until the list in memory has the change.
+    changes: Mutex<()>,
     directory: PathBuf,
     options: EngineOptions,
     resources: Resources,
     clock: Arc<Clock>,
-    system: Engine,
+    system: SystemStore,
+}
+
+/// A name that nobody else can give a database meanwhile.
+struct Reservation<'cluster> {
+    cluster: &'cluster Cluster,
+    name: &'cluster str,
+}
+
+impl Drop for Reservation<'_> {
+    fn drop(&mut self) {
+        self.cluster.databases.lock().reserved.remove(self.name);
+    }
 }
 
 impl std::fmt::Debug for Cluster {
@@ -87,6 +113,7 @@ impl Cluster {
         Self::open_with(directory, EngineOptions::default(), Resources::for_this_machine(), Clock::system())
     }
 
+    /// The same with other settings. [`Error::UnlistedDatabases`] if there are databases that the list does not have.
     pub fn open_with(
         directory: &Path,
         options: EngineOptions,
@@ -95,35 +122,41 @@ impl Cluster {
     ) -> Result<Self> {
         let databases = directory.join("databases");
         create_directory(&databases)?;
+        let system_directory = directory.join("system");
+        if !options.recovery.adopt_databases && !system_directory.join("CURRENT").exists() {
+            // A new list would be empty.
+            let found = database_directories(&databases)?;
+            if !found.is_empty() {
+                return Err(unlisted(&databases, found.into_keys()));
+            }
+        }
         let pid_file = directory.join("server.pid");
-        let system =
-            Engine::open(&directory.join("system"), &options, &resources, &clock).map_err(|error| {
-                let holder = || std::fs::read_to_string(&pid_file).ok()?.trim().parse().ok();
-                match error {
-                    StorageError::Locked { .. } => {
-                        StorageError::Locked { path: directory.to_owned(), holder: holder() }
-                    }
-                    other => other,
+        let system = SystemStore::open(&system_directory, &options, &resources, &clock).map_err(|error| {
+            let holder = || std::fs::read_to_string(&pid_file).ok()?.trim().parse().ok();
+            match error {
+                StorageError::Locked { .. } => {
+                    StorageError::Locked { path: directory.to_owned(), holder: holder() }
                 }
-            })?;
+                other => other,
+            }
+        })?;
         std::fs::write(&pid_file, format!("{}\n", std::process::id()))
             .map_err(|source| file_error(&pid_file, source))?;
         // The name of the system store; RocksDB syncs what is in it.
         sync_directory(directory)?;
-        let mut by_oid = HashMap::new();
-        for (name, value) in system.records(DATABASE)? {
-            let info = decode_database(&name, &value)?;
-            by_oid.insert(info.oid, info);
-        }
         let cluster = Cluster {
-            databases: Mutex::new(Databases { by_oid, open: HashMap::new() }),
+            databases: Mutex::default(),
+            changes: Mutex::default(),
             directory: directory.to_owned(),
             options,
             resources,
             clock: Arc::new(clock),
             system,
         };
-        cluster.remove_leftovers()?;
+        for info in cluster.system.databases()? {
+            cluster.list(info);
+        }
+        cluster.compare_with_directories()?;
         Ok(cluster)
     }
 
@@ -157,52 +190,144 @@ impl Cluster {
         size(&self.database_directory(oid))
     }
 
-    fn database_directory(&self, oid: u32) -> PathBuf {
-        self.directory.join("databases").join(oid.to_string())
+    fn databases_directory(&self) -> PathBuf {
+        self.directory.join("databases")
     }
 
-    fn remove_leftovers(&self) -> Result<()> {
-        let directory = self.directory.join("databases");
-        let databases = self.databases.lock();
-        for entry in std::fs::read_dir(&directory).map_err(|source| file_error(&directory, source))? {
-            let path = entry.map_err(|source| file_error(&directory, source))?.path();
-            let oid = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok());
-            if !oid.is_some_and(|oid: u32| databases.by_oid.contains_key(&oid)) {
-                tracing::info!(path = %path.display(), "removing a database that was not created to the end");
-                std::fs::remove_dir_all(&path).map_err(|source| file_error(&path, source))?;
+    fn database_directory(&self, oid: u32) -> PathBuf {
+        self.databases_directory().join(oid.to_string())
+    }
+
+    /// Puts a database into the list, or replaces what the list has of it.
+    fn list(&self, info: DatabaseInfo) {
+        let mut databases = self.databases.lock();
+        match databases.by_oid.get_mut(&info.oid) {
+            Some(listed) => listed.info = info,
+            None => {
+                databases.by_oid.insert(info.oid, Listed { info, slot: Arc::default() });
             }
+        }
+    }
+
+    /// Ends what a crash has interrupted; refuses a directory of databases that the list does not have.
+    fn compare_with_directories(&self) -> Result<()> {
+        let mut unlisted_oids = database_directories(&self.databases_directory())?;
+        unlisted_oids.retain(|oid, _| !self.databases.lock().by_oid.contains_key(oid));
+        let unfinished = self.system.unfinished()?;
+        for (&oid, what) in &unfinished {
+            if unlisted_oids.remove(&oid).is_some() {
+                let path = self.database_directory(oid);
+                match what {
+                    Unfinished::Created => {
+                        tracing::info!(path = %path.display(), "removing a database that was not created to the end");
+                    }
+                    Unfinished::Dropped => {
+                        tracing::info!(path = %path.display(), "removing the rest of a database that was dropped");
+                    }
+                }
+                self.remove_directory(oid)?;
+            }
+        }
+        if self.options.recovery.adopt_databases {
+            for oid in
+                unlisted_oids.extract_if(|_, is_store| *is_store).map(|(oid, _)| oid).collect::<Vec<_>>()
+            {
+                self.adopt(oid)?;
+            }
+        }
+        if !unlisted_oids.is_empty() {
+            return Err(unlisted(&self.databases_directory(), unlisted_oids.into_keys()));
+        }
+        if !unfinished.is_empty() {
+            let mut changes = self.system.changes();
+            unfinished.keys().for_each(|&oid| changes.delete_unfinished(oid));
+            self.system.write(changes)?;
         }
         Ok(())
     }
 
+    /// Writes the record of a database whose directory is there.
+    fn adopt(&self, oid: u32) -> Result<()> {
+        let own = OWN_DATABASES.into_iter().find(|(own, ..)| *own == oid);
+        let (name, is_template, allows_connections) = match own {
+            Some((_, name, is_template, allows_connections)) if self.databases.lock().find(name).is_err() => {
+                (name.to_owned(), is_template, allows_connections)
+            }
+            _ => (format!("recovered_{oid}"), false, true),
+        };
+        self.databases.lock().check_name(&name)?;
+        let info = DatabaseInfo { oid, name, owner: ADOPTED_OWNER, is_template, allows_connections };
+        tracing::warn!(path = %self.database_directory(oid).display(), name = info.name, "adopting a database");
+        let mut changes = self.system.changes();
+        changes.put_database(&info);
+        let next = self.system.next_database()?.unwrap_or(FIRST_DATABASE_OID);
+        changes.put_next_database(next.max(oid.saturating_add(1)));
+        self.system.write(changes)?;
+        self.list(info);
+        Ok(())
+    }
+
+    /// To be called if a record says that nobody needs the directory. Durable when it returns.
+    fn remove_directory(&self, oid: u32) -> Result<()> {
+        let path = self.database_directory(oid);
+        match std::fs::remove_dir_all(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(file_error(&path, error)),
+            _ => sync_directory(&self.databases_directory()),
+        }
+    }
+
     /// All databases, by oid.
     pub fn databases(&self) -> Vec<DatabaseInfo> {
-        let mut all: Vec<_> = self.databases.lock().by_oid.values().cloned().collect();
+        let mut all: Vec<_> =
+            self.databases.lock().by_oid.values().map(|listed| listed.info.clone()).collect();
         all.sort_by_key(|info| info.oid);
         all
     }
 
     /// The record of a database.
     pub fn database_info(&self, name: &str) -> Option<DatabaseInfo> {
-        self.databases.lock().by_oid.values().find(|info| info.name == name).cloned()
+        self.databases.lock().find(name).ok().map(|listed| listed.info.clone())
     }
 
     /// The database, opened if it was not yet.
     pub fn database(&self, name: &str) -> Result<Database> {
-        let mut databases = self.databases.lock();
-        let oid = databases.find(name)?.oid;
-        self.open_database(&mut databases, oid)
+        Ok(self.database_with_info(name)?.1)
     }
 
-    fn open_database(&self, databases: &mut Databases, oid: u32) -> Result<Database> {
-        if let Some(database) = databases.open.get(&oid) {
+    /// The same with its record, which nobody renames or deletes while the handle is there.
+    pub fn database_with_info(&self, name: &str) -> Result<(DatabaseInfo, Database)> {
+        self.with_slot(name, |info, open| Ok((info.clone(), self.open_database(info.oid, open)?)))
+    }
+
+    /// Runs `work` while nobody else opens, copies, renames or drops the database.
+    fn with_slot<T>(
+        &self,
+        name: &str,
+        work: impl FnOnce(&DatabaseInfo, &mut Option<Database>) -> Result<T>,
+    ) -> Result<T> {
+        loop {
+            let (oid, slot) = {
+                let databases = self.databases.lock();
+                let listed = databases.find(name)?;
+                (listed.info.oid, listed.slot.clone())
+            };
+            let mut open = slot.lock();
+            let info = self.databases.lock().by_oid.get(&oid).map(|listed| listed.info.clone());
+            // Whoever had the slot may have renamed or dropped it.
+            if let Some(info) = info.filter(|info| info.name == name) {
+                return work(&info, &mut open);
+            }
+        }
+    }
+
+    fn open_database(&self, oid: u32, open: &mut Option<Database>) -> Result<Database> {
+        if let Some(database) = open {
             return Ok(database.clone());
         }
         let options = EngineOptions { create: false, ..self.options.clone() };
         let database =
             Database::open(&self.database_directory(oid), &options, &self.resources, self.clock.clone())?;
-        databases.open.insert(oid, database.clone());
-        Ok(database)
+        Ok(open.insert(database).clone())
     }
 
     /// Creates a database; [`Error::DatabaseExists`], [`Error::NoSuchDatabase`] for the template,
@@ -229,119 +354,175 @@ impl Cluster {
         owner: u32,
         origin: Origin<'_>,
     ) -> Result<DatabaseInfo> {
-        let mut databases = self.databases.lock();
-        let oid_taken = fixed_oid.is_some_and(|oid| databases.by_oid.contains_key(&oid));
-        if databases.find(name).is_ok() || oid_taken {
+        let oid_taken = fixed_oid.is_some_and(|oid| self.databases.lock().by_oid.contains_key(&oid));
+        if oid_taken {
             return Err(Error::DatabaseExists(name.to_owned()));
         }
-        if let Origin::Template(template) = origin {
-            databases.find(template)?;
-        }
-        let oid = match fixed_oid {
-            Some(oid) => oid,
-            None => self.next_database_oid()?,
+        let reservation = self.reserve(name)?;
+        let info = |oid| DatabaseInfo {
+            oid,
+            name: name.to_owned(),
+            owner,
+            is_template: false,
+            allows_connections: true,
         };
-        let path = self.database_directory(oid);
-        match origin {
-            Origin::Empty => {
-                let engine = Engine::open(&path, &self.options, &self.resources, &self.clock)?;
-                engine.close(self.clock.now())?;
-            }
-            Origin::Template(template) => {
-                let source = databases.find(template)?.oid;
-                let source = self.open_database(&mut databases, source)?;
-                // The list holds one handle, this function the other.
+        let created = match origin {
+            Origin::Empty => self.create_from(fixed_oid, &info, &|path| {
+                let engine = Engine::open(path, &self.options, &self.resources, &self.clock)?;
+                Ok(engine.close(self.clock.now())?)
+            }),
+            Origin::Template(template) => self.with_slot(template, |source, open| {
+                let source = self.open_database(source.oid, open)?;
+                // The slot holds one handle, this function the other.
                 if source.users() > 2 {
                     return Err(Error::DatabaseInUse(template.to_owned()));
                 }
-                source.checkpoint(&path)?;
-                // Settings are of the database, not of what is in it.
-                if source.engine().database_retention().is_some() {
-                    let engine = Engine::open(&path, &self.options, &self.resources, &self.clock)?;
-                    engine.set_retention(None)?;
-                    engine.close(self.clock.now())?;
-                }
+                self.create_from(fixed_oid, &info, &|path| {
+                    source.checkpoint(path)?;
+                    // Settings are of the database, not of what is in it.
+                    if source.engine().database_retention().is_some() {
+                        let engine = Engine::open(path, &self.options, &self.resources, &self.clock)?;
+                        engine.set_retention(None)?;
+                        engine.close(self.clock.now())?;
+                    }
+                    Ok(())
+                })
+            }),
+        };
+        drop(reservation);
+        created
+    }
+
+    /// Creates a database whose directory is filled by `fill`.
+    fn create_from(
+        &self,
+        fixed_oid: Option<u32>,
+        info: &dyn Fn(u32) -> DatabaseInfo,
+        fill: &dyn Fn(&Path) -> Result<()>,
+    ) -> Result<DatabaseInfo> {
+        let oid = self.begin_creating(fixed_oid)?;
+        let info = info(oid);
+        let path = self.database_directory(oid);
+        let made = fill(&path)
+            .and_then(|()| sync_directory(&path))
+            .and_then(|()| sync_directory(&self.databases_directory()))
+            .and_then(|()| {
+                let _one_at_a_time = self.changes.lock();
+                let mut changes = self.system.changes();
+                changes.put_database(&info);
+                changes.delete_unfinished(oid);
+                self.system.write(changes)?;
+                self.list(info.clone());
+                Ok(())
+            });
+        match made {
+            Ok(()) => Ok(info),
+            Err(error) => {
+                self.finish_removal(oid);
+                Err(error)
             }
         }
-        sync_directory(&path)?;
-        sync_directory(&self.directory.join("databases"))?;
-        let info =
-            DatabaseInfo { oid, name: name.to_owned(), owner, is_template: false, allows_connections: true };
-        self.write_database(&info)?;
-        databases.by_oid.insert(oid, info.clone());
-        Ok(info)
+    }
+
+    /// The oid of a new database, whose directory may be made, and removed, from now on.
+    fn begin_creating(&self, fixed_oid: Option<u32>) -> Result<u32> {
+        let _one_at_a_time = self.changes.lock();
+        let mut changes = self.system.changes();
+        let oid = match fixed_oid {
+            Some(oid) => oid,
+            None => {
+                let next = self.system.next_database()?.unwrap_or(FIRST_DATABASE_OID);
+                changes.put_next_database(next.saturating_add(1));
+                next
+            }
+        };
+        let path = self.database_directory(oid);
+        // Whatever it is, this server has not made it.
+        if path.symlink_metadata().is_ok() {
+            return Err(file_error(&path, std::io::ErrorKind::AlreadyExists.into()));
+        }
+        changes.put_unfinished(oid, Unfinished::Created);
+        self.system.write(changes)?;
+        Ok(oid)
+    }
+
+    /// Removes a directory that has an unfinished record. If that fails, the next start tries again.
+    fn finish_removal(&self, oid: u32) {
+        let removed = self.remove_directory(oid).and_then(|()| {
+            let mut changes = self.system.changes();
+            changes.delete_unfinished(oid);
+            self.system.write(changes)
+        });
+        if let Err(error) = removed {
+            let path = self.database_directory(oid);
+            tracing::warn!(%error, path = %path.display(), "a database's files are left until the next start");
+        }
     }
 
     /// Removes a database and its files. [`Error::DatabaseInUse`] while sessions have it.
     pub fn drop_database(&self, name: &str) -> Result<()> {
-        let mut databases = self.databases.lock();
-        let oid = databases.find(name)?.oid;
-        if databases.open.get(&oid).is_some_and(|database| database.users() > 1) {
-            return Err(Error::DatabaseInUse(name.to_owned()));
-        }
-        let mut batch = self.system.batch();
-        batch.delete_record(&database_record(oid));
-        self.system.write(batch)?;
-        self.system.sync()?;
-        databases.by_oid.remove(&oid);
-        databases.open.remove(&oid);
-        let path = self.database_directory(oid);
-        std::fs::remove_dir_all(&path).map_err(|source| file_error(&path, source))
+        let (oid, database) = self.with_slot(name, |info, open| {
+            if open.as_ref().is_some_and(|database| database.users() > 1) {
+                return Err(Error::DatabaseInUse(name.to_owned()));
+            }
+            let _one_at_a_time = self.changes.lock();
+            let mut changes = self.system.changes();
+            changes.delete_database(info.oid);
+            changes.put_unfinished(info.oid, Unfinished::Dropped);
+            self.system.write(changes)?;
+            self.databases.lock().by_oid.remove(&info.oid);
+            Ok((info.oid, open.take()))
+        })?;
+        // Closes it, which may take as long as a compaction.
+        drop(database);
+        self.finish_removal(oid);
+        Ok(())
     }
 
     /// [`Error::DatabaseInUse`] while sessions have it, as PostgreSQL does.
     pub fn rename_database(&self, name: &str, new_name: &str) -> Result<()> {
-        let mut databases = self.databases.lock();
-        let mut info = databases.find(name)?.clone();
-        if databases.find(new_name).is_ok() {
-            return Err(Error::DatabaseExists(new_name.to_owned()));
-        }
-        if databases.open.get(&info.oid).is_some_and(|database| database.users() > 1) {
-            return Err(Error::DatabaseInUse(name.to_owned()));
-        }
-        info.name = new_name.to_owned();
-        self.write_database(&info)?;
-        databases.by_oid.insert(info.oid, info);
-        Ok(())
+        self.with_slot(name, |info, open| {
+            let _reservation = self.reserve(new_name)?;
+            if open.as_ref().is_some_and(|database| database.users() > 1) {
+                return Err(Error::DatabaseInUse(name.to_owned()));
+            }
+            self.change(info.oid, |info| new_name.clone_into(&mut info.name))
+        })
     }
 
     /// Changes owner and flags of a database; the name stays ([`Cluster::rename_database`]).
     pub fn alter_database(&self, changed: &DatabaseInfo) -> Result<()> {
-        let mut databases = self.databases.lock();
-        let name = databases.find(&changed.name)?.name.clone();
-        let oid = databases.find(&changed.name)?.oid;
-        let info = DatabaseInfo { oid, name, ..changed.clone() };
-        self.write_database(&info)?;
-        databases.by_oid.insert(oid, info);
+        let oid = self.databases.lock().find(&changed.name)?.info.oid;
+        self.change(oid, |info| {
+            let (oid, name) = (info.oid, std::mem::take(&mut info.name));
+            *info = DatabaseInfo { oid, name, ..changed.clone() };
+        })
+    }
+
+    fn change(&self, oid: u32, change: impl FnOnce(&mut DatabaseInfo)) -> Result<()> {
+        let _one_at_a_time = self.changes.lock();
+        let info = self.databases.lock().by_oid.get(&oid).map(|listed| listed.info.clone());
+        let mut info = info.ok_or_else(|| Error::NoSuchDatabase(oid.to_string()))?;
+        change(&mut info);
+        let mut changes = self.system.changes();
+        changes.put_database(&info);
+        self.system.write(changes)?;
+        self.list(info);
         Ok(())
     }
 
-    fn write_database(&self, info: &DatabaseInfo) -> Result<()> {
-        let mut batch = self.system.batch();
-        batch.put_record(&database_record(info.oid), &encode_database(info));
-        self.system.write(batch)?;
-        Ok(self.system.sync()?)
-    }
-
-    /// To be called under the lock of the list.
-    fn next_database_oid(&self) -> Result<u32> {
-        let next = match self.system.record(NEXT_DATABASE)? {
-            Some(bytes) => u32::from_be_bytes(
-                bytes.as_slice().try_into().map_err(|_| corrupt("next database oid", &bytes))?,
-            ),
-            None => FIRST_DATABASE_OID,
-        };
-        let mut batch = self.system.batch();
-        batch.put_record(NEXT_DATABASE, &next.saturating_add(1).to_be_bytes());
-        self.system.write(batch)?;
-        self.system.sync()?;
-        Ok(next)
+    /// [`Error::DatabaseExists`] if a database has the name, or is about to have it.
+    fn reserve<'cluster>(&'cluster self, name: &'cluster str) -> Result<Reservation<'cluster>> {
+        let mut databases = self.databases.lock();
+        databases.check_name(name)?;
+        databases.reserved.insert(name.to_owned());
+        Ok(Reservation { cluster: self, name })
     }
 
     // ---- records of the floor above ---------------------------------------------------------------------
 
     pub fn system_get(&self, name: &[u8]) -> Result<Option<Vec<u8>>> {
-        Ok(self.system.record(&user_record(name))?)
+        self.system.user_record(name)
     }
 
     /// Durable when it returns.
@@ -355,33 +536,24 @@ impl Cluster {
     }
 
     /// Several changes at once (`None` deletes), all or nothing; durable when it returns.
-    pub fn system_write(&self, changes: &[(Vec<u8>, Option<Vec<u8>>)]) -> Result<()> {
-        let mut batch = self.system.batch();
-        for (name, value) in changes {
-            match value {
-                Some(value) => batch.put_record(&user_record(name), value),
-                None => batch.delete_record(&user_record(name)),
-            }
+    pub fn system_write(&self, records: &[(Vec<u8>, Option<Vec<u8>>)]) -> Result<()> {
+        let mut changes = self.system.changes();
+        for (name, value) in records {
+            changes.put_user_record(name, value.as_deref());
         }
-        self.system.write(batch)?;
-        Ok(self.system.sync()?)
+        self.system.write(changes)
     }
 
     /// Records whose name begins with `prefix`, in order.
     pub fn system_scan(&self, prefix: &[u8]) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
-        let mut records = self.system.records(&user_record(prefix))?;
-        for (name, _) in &mut records {
-            name.drain(..USER.len());
-        }
-        Ok(records)
+        self.system.user_records(prefix)
     }
 }
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        let databases = self.databases.get_mut();
-        databases.open.clear();
-        if let Err(error) = self.system.close(self.clock.now()) {
+        self.databases.get_mut().by_oid.clear();
+        if let Err(error) = self.system.close(&self.clock) {
             tracing::error!(%error, "closing the system store failed");
         }
         // Best effort: the file only makes an error message better.
@@ -390,10 +562,43 @@ impl Drop for Cluster {
 }
 
 impl Databases {
-    fn find(&self, name: &str) -> Result<&DatabaseInfo> {
-        let found = self.by_oid.values().find(|info| info.name == name);
+    fn find(&self, name: &str) -> Result<&Listed> {
+        let found = self.by_oid.values().find(|listed| listed.info.name == name);
         found.ok_or_else(|| Error::NoSuchDatabase(name.to_owned()))
     }
+
+    fn check_name(&self, name: &str) -> Result<()> {
+        if self.find(name).is_ok() || self.reserved.contains(name) {
+            return Err(Error::DatabaseExists(name.to_owned()));
+        }
+        Ok(())
+    }
+}
+
+/// The entries of `databases/` that have an oid for a name, and whether they look like a store.
+fn database_directories(directory: &Path) -> Result<HashMap<u32, bool>> {
+    let mut found = HashMap::new();
+    for entry in std::fs::read_dir(directory).map_err(|source| file_error(directory, source))? {
+        let path = entry.map_err(|source| file_error(directory, source))?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        match name.parse::<u32>() {
+            // As this server writes it: not +5, not 005.
+            Ok(oid) if oid.to_string() == name => {
+                found.insert(oid, path.join("CURRENT").exists());
+            }
+            _ => {
+                tracing::warn!(path = %path.display(), "this is not a database of the server, and is ignored")
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn unlisted(databases: &Path, oids: impl Iterator<Item = u32>) -> Error {
+    let mut oids: Vec<u32> = oids.collect();
+    oids.sort_unstable();
+    let paths = oids.iter().map(|oid| databases.join(oid.to_string())).collect();
+    Error::UnlistedDatabases { paths }
 }
 
 fn file_error(path: &Path, source: std::io::Error) -> Error {
@@ -415,75 +620,119 @@ fn sync_directory(path: &Path) -> Result<()> {
     std::fs::File::open(path).and_then(|file| file.sync_all()).map_err(|source| file_error(path, source))
 }
 
-fn corrupt(what: &'static str, bytes: &[u8]) -> StorageError {
-    StorageError::Corruption { what, detail: format!("{bytes:02x?}") }
-}
-
-fn database_record(oid: u32) -> Vec<u8> {
-    [DATABASE, &oid.to_be_bytes()].concat()
-}
-
-fn user_record(name: &[u8]) -> Vec<u8> {
-    [USER, name].concat()
-}
-
-const IS_TEMPLATE: u8 = 1;
-const ALLOWS_CONNECTIONS: u8 = 2;
-
-fn encode_database(info: &DatabaseInfo) -> Vec<u8> {
-    let flags = if info.is_template { IS_TEMPLATE } else { 0 }
-        | if info.allows_connections { ALLOWS_CONNECTIONS } else { 0 };
-    [&[1, flags], &info.owner.to_be_bytes()[..], info.name.as_bytes()].concat()
-}
-
-fn decode_database(name: &[u8], value: &[u8]) -> Result<DatabaseInfo> {
-    let oid = name.strip_prefix(DATABASE).and_then(|oid| oid.try_into().ok()).map(u32::from_be_bytes);
-    let fields = match value {
-        [1, flags, rest @ ..] => rest.split_first_chunk::<4>().and_then(|(owner, name)| {
-            Some((*flags, u32::from_be_bytes(*owner), std::str::from_utf8(name).ok()?))
-        }),
-        _ => None,
-    };
-    match (oid, fields) {
-        (Some(oid), Some((flags, owner, name))) => Ok(DatabaseInfo {
-            oid,
-            name: name.to_owned(),
-            owner,
-            is_template: flags & IS_TEMPLATE != 0,
-            allows_connections: flags & ALLOWS_CONNECTIONS != 0,
-        }),
-        _ => Err(corrupt("database record", value).into()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
 
-    #[test]
-    fn record_is_pinned() {
-        let info = DatabaseInfo {
-            oid: 258,
-            name: "dé".to_owned(),
-            owner: 10,
-            is_template: true,
-            allows_connections: false,
-        };
-        let (name, value) = (database_record(info.oid), encode_database(&info));
-        assert_eq!(name, b"database/\0\0\x01\x02");
-        assert_eq!(value, [1, 1, 0, 0, 0, 10, b'd', 0xc3, 0xa9]);
-        assert_eq!(decode_database(&name, &value).unwrap(), info);
+    fn open(directory: &Path) -> Result<Cluster> {
+        let resources = Resources::new(16 << 20, 8 << 20);
+        Cluster::open_with(directory, EngineOptions::default(), resources, Clock::system())
     }
 
-    proptest! {
-        #[test]
-        fn decoder_never_panics(
-            name in proptest::collection::vec(any::<u8>(), 0..16),
-            value in proptest::collection::vec(any::<u8>(), 0..16),
-        ) {
-            let _ = decode_database(&name, &value);
+    /// A crash may leave any part of a database that was being created or dropped.
+    #[test]
+    fn what_was_not_finished_is_removed_by_the_next_start() {
+        let directory = tempfile::tempdir().unwrap();
+        let (made, dropped);
+        {
+            let cluster = open(directory.path()).unwrap();
+            cluster.create_database("stays", 10, Origin::Empty).unwrap();
+            made = cluster.begin_creating(None).unwrap();
+            std::fs::create_dir(cluster.database_directory(made)).unwrap();
+            std::fs::write(cluster.database_directory(made).join("CURRENT"), "half").unwrap();
+            dropped = cluster.create_database("goes", 10, Origin::Empty).unwrap().oid;
+            let mut changes = cluster.system.changes();
+            changes.delete_database(dropped);
+            changes.put_unfinished(dropped, Unfinished::Dropped);
+            cluster.system.write(changes).unwrap();
+            // Its directory was never made.
+            cluster.begin_creating(None).unwrap();
         }
+        for _ in 0..2 {
+            let cluster = open(directory.path()).unwrap();
+            let names: Vec<_> = cluster.databases().into_iter().map(|info| info.name).collect();
+            assert_eq!(names, ["stays"]);
+            assert!(cluster.database("stays").is_ok());
+            assert!(!cluster.database_directory(made).exists());
+            assert!(!cluster.database_directory(dropped).exists());
+            assert!(cluster.system.unfinished().unwrap().is_empty());
+        }
+    }
+
+    /// Nobody needs the locks of another database, nor waits for them to read the list.
+    #[test]
+    fn a_slow_database_keeps_nobody_from_another() {
+        let directory = tempfile::tempdir().unwrap();
+        let cluster = open(directory.path()).unwrap();
+        for name in ["slow", "other", "template"] {
+            cluster.create_database(name, 10, Origin::Empty).unwrap();
+        }
+        std::thread::scope(|scope| {
+            // Whoever opens, copies or drops a database has its slot, and nothing else.
+            let (entered, is_in) = std::sync::mpsc::channel();
+            let (leave, may_leave) = std::sync::mpsc::channel::<()>();
+            let cluster = &cluster;
+            let slow = scope.spawn(move || {
+                cluster.with_slot("slow", |info, open| {
+                    entered.send(()).unwrap();
+                    may_leave.recv().unwrap();
+                    cluster.open_database(info.oid, open).map(drop)
+                })
+            });
+            is_in.recv().unwrap();
+            let waiting = scope.spawn(move || cluster.database("slow").map(drop));
+            assert_eq!(cluster.databases().len(), 3);
+            cluster.database("other").unwrap();
+            cluster.create_database("copy", 10, Origin::Template("template")).unwrap();
+            cluster.rename_database("copy", "copied").unwrap();
+            let info = cluster.database_info("slow").unwrap();
+            cluster.alter_database(&DatabaseInfo { owner: 11, ..info }).unwrap();
+            cluster.drop_database("copied").unwrap();
+            assert!(!waiting.is_finished());
+            leave.send(()).unwrap();
+            slow.join().unwrap().unwrap();
+            waiting.join().unwrap().unwrap();
+        });
+        assert_eq!(cluster.database_info("slow").unwrap().owner, 11);
+    }
+
+    /// Sessions that want the same names at the same time: one of each wins.
+    #[test]
+    fn names_are_given_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let cluster = open(directory.path()).unwrap();
+        cluster.create_database("a", 10, Origin::Empty).unwrap();
+        for round in 0..4 {
+            let (cluster, name) = (&cluster, &*format!("new{round}"));
+            let won = std::thread::scope(|scope| {
+                let work: Vec<_> = (0..6)
+                    .map(|number| {
+                        scope.spawn(move || match number {
+                            0 => cluster.rename_database("a", name),
+                            1 => cluster.create_database(name, 10, Origin::Template("a")).map(drop),
+                            2 => cluster.drop_database(name),
+                            _ => cluster.create_database(name, 10, Origin::Empty).map(drop),
+                        })
+                    })
+                    .collect();
+                let won = |work: std::thread::ScopedJoinHandle<'_, Result<()>>| match work.join().unwrap() {
+                    Ok(()) => true,
+                    Err(Error::DatabaseExists(_) | Error::NoSuchDatabase(_) | Error::DatabaseInUse(_)) => {
+                        false
+                    }
+                    Err(other) => panic!("{other}"),
+                };
+                work.into_iter().map(won).collect::<Vec<_>>()
+            });
+            let owners = won.iter().enumerate().filter(|(number, won)| *number != 2 && **won).count();
+            let there = usize::from(cluster.database_info(name).is_some());
+            assert_eq!(owners, there + usize::from(won[2]), "{won:?}");
+            if cluster.database_info("a").is_none() {
+                cluster.create_database("a", 10, Origin::Empty).unwrap();
+            }
+        }
+        let listed = cluster.databases().len();
+        drop(cluster);
+        assert_eq!(open(directory.path()).unwrap().databases().len(), listed);
     }
 }

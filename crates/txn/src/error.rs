@@ -1,6 +1,8 @@
 //! What can go wrong below SQL. Typed, so that one exhaustive match in `cairn-exec` gives each its SQLSTATE;
 //! sources are kept, so that a log line tells the whole story.
 
+use std::path::PathBuf;
+
 use cairn_storage::{StorageId, Timestamp};
 
 use crate::SavepointId;
@@ -75,4 +77,12 @@ pub enum Error {
     /// Sessions still use it.
     #[error("database \"{0}\" is being accessed by other users")]
     DatabaseInUse(String),
+    /// Directories of databases that the list of databases does not have: it has lost records.
+    #[error("the list of databases lacks {}", paths_text(.paths))]
+    UnlistedDatabases { paths: Vec<PathBuf> },
+}
+
+fn paths_text(paths: &[PathBuf]) -> String {
+    let quoted: Vec<String> = paths.iter().map(|path| format!("\"{}\"", path.display())).collect();
+    quoted.join(", ")
 }

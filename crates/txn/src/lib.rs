@@ -3,7 +3,7 @@
 //! Read in this order: [`api`] (what the floor above may do), `transaction` (one transaction), `write_set`,
 //! `bulk`, `births`, `spill` and `cursor` (what it reads and writes), `spilled_locks`, `pipeline` and `group_sync` (how it becomes
 //! visible and durable), `settler` (what is done behind a large one), [`locks`], `sequences`, `database`, [`Cluster`] (a data
-//! directory).
+//! directory), `system_store` (its list of databases).
 
 mod activity;
 pub mod api;
@@ -29,6 +29,7 @@ mod settler;
 mod snapshots;
 mod spill;
 mod spilled_locks;
+mod system_store;
 mod totals;
 mod transaction;
 mod write_set;
@@ -37,8 +38,8 @@ pub use activity::{Activity, Event};
 pub use api::*;
 pub use blocking::{WaitWrapper, set_wait_wrapper, while_waiting};
 pub use cairn_storage::{
-    Clock, Collected, DEFAULT_RETENTION, EngineOptions, Error as StorageError, PinInfo, PinKind, Resources,
-    Retention, SyncPhase, SystemTime, TimeSource,
+    Clock, Collected, DEFAULT_RETENTION, EngineOptions, Error as StorageError, PinInfo, PinKind, Recovery,
+    Resources, Retention, SyncPhase, SystemTime, TimeSource,
 };
 pub use cluster::{Cluster, DatabaseInfo, Origin};
 pub use database::Database;

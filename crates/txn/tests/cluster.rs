@@ -8,13 +8,18 @@ use std::time::{Duration, Instant};
 
 use cairn_txn::{
     BeginOptions, Clock, Cluster, Database, Durability, EngineOptions, Error, FIRST_NORMAL_ID, Interrupt,
-    Isolation, Origin, Resources, SequenceOptions, SequenceState, SessionHandle, StorageError, Store,
-    Transaction,
+    Isolation, Origin, Recovery, Resources, SequenceOptions, SequenceState, SessionHandle, StorageError,
+    Store, Transaction,
 };
 
 fn open(directory: &Path) -> Result<Cluster, Error> {
+    open_allowing(directory, Recovery::default())
+}
+
+fn open_allowing(directory: &Path, recovery: Recovery) -> Result<Cluster, Error> {
     let resources = Resources::new(16 << 20, 8 << 20);
-    Cluster::open_with(directory, EngineOptions::default(), resources, Clock::system())
+    let options = EngineOptions { recovery, ..EngineOptions::default() };
+    Cluster::open_with(directory, options, resources, Clock::system())
 }
 
 fn begin(database: &Database) -> Arc<dyn Transaction> {
@@ -58,7 +63,7 @@ fn databases_come_and_go() {
         assert!(matches!(cluster.create_database("b", 10, template), Err(Error::DatabaseInUse(_))));
         drop(a);
         let b = cluster.create_database("b", 11, template).unwrap();
-        assert_eq!((b.oid, b.owner), (16385, 11), "the refused one had an oid already");
+        assert_eq!((b.oid, b.owner), (16384, 11), "the refused one took no oid");
         let b = cluster.database("b").unwrap();
         assert_eq!(get(&b).as_deref(), Some(&b"in a"[..]));
         assert_eq!(b.sequence_next(3, &COUNT).unwrap(), 12, "copied where it was");
@@ -78,14 +83,172 @@ fn databases_come_and_go() {
         info.is_template = true;
         cluster.alter_database(&info).unwrap();
     }
-    // A crash in the middle of create database leaves a directory without a record.
-    std::fs::create_dir(directory.path().join("databases/77777")).unwrap();
     let cluster = open(directory.path()).unwrap();
-    assert!(!directory.path().join("databases/77777").exists());
     let names: Vec<_> = cluster.databases().into_iter().map(|info| (info.name, info.is_template)).collect();
     assert_eq!(names, [("a".to_owned(), false), ("c".to_owned(), true)]);
     assert_eq!(get(&cluster.database("c").unwrap()).as_deref(), Some(&b"in b"[..]));
     assert!(cluster.create_database("d", 10, Origin::Empty).unwrap().oid > 16385, "oids are not used again");
+}
+
+/// Copies a directory: beside a running server, that is what a kill -9 of it would leave.
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        let copied = to.join(path.file_name().unwrap());
+        if path.is_dir() {
+            copy(&path, &copied);
+        } else {
+            std::fs::copy(&path, &copied).unwrap();
+        }
+    }
+}
+
+/// A directory with the databases `a` and `b`, as a kill -9 leaves it, and as a clean end does.
+fn two_databases() -> (tempfile::TempDir, tempfile::TempDir) {
+    let (stopped, killed) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let cluster = open(stopped.path()).unwrap();
+    for (name, value) in [("a", b"in a"), ("b", b"in b")] {
+        cluster.create_database(name, 10, Origin::Empty).unwrap();
+        put(&cluster.database(name).unwrap(), value);
+    }
+    copy(stopped.path(), killed.path());
+    drop(cluster);
+    (stopped, killed)
+}
+
+/// Opens a copy of the directory after `damage`: either all is there, or the start is refused and nothing was removed.
+/// Whether it was refused.
+fn refused_after(directory: &Path, what: &str, damage: impl FnOnce(&Path)) -> bool {
+    let copied = tempfile::tempdir().unwrap();
+    copy(directory, copied.path());
+    damage(copied.path());
+    let opened = open(copied.path());
+    for oid in [16384, 16385] {
+        assert!(copied.path().join(format!("databases/{oid}/CURRENT")).exists(), "{what}: {oid} was removed");
+    }
+    match opened {
+        Ok(cluster) => {
+            assert_eq!(get(&cluster.database("a").unwrap()).as_deref(), Some(&b"in a"[..]), "{what}");
+            assert_eq!(get(&cluster.database("b").unwrap()).as_deref(), Some(&b"in b"[..]), "{what}");
+            false
+        }
+        Err(_) => true,
+    }
+}
+
+fn files(directory: &Path, extension: &str) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    entries.filter(|path| path.extension().is_some_and(|found| found == extension)).collect()
+}
+
+/// The list of databases is no reason to remove one, whatever has happened to it.
+#[test]
+fn a_damaged_list_takes_no_database_with_it() {
+    let (stopped, killed) = two_databases();
+    for (directory, kind) in [(stopped.path(), "stopped"), (killed.path(), "killed")] {
+        let length =
+            |log: &Path| std::fs::read(log).unwrap().iter().rposition(|&byte| byte != 0).unwrap_or(0);
+        let longest =
+            files(&directory.join("system"), "log").iter().map(|log| length(log)).max().unwrap_or(0);
+        for at in (0..=longest).step_by(7) {
+            refused_after(directory, &format!("{kind}: byte {at} of the log"), |copied| {
+                for log in files(&copied.join("system"), "log") {
+                    let mut bytes = std::fs::read(&log).unwrap();
+                    if let Some(byte) = bytes.get_mut(at) {
+                        *byte ^= 1;
+                    }
+                    std::fs::write(&log, bytes).unwrap();
+                }
+            });
+        }
+        refused_after(directory, &format!("{kind}: an empty log"), |copied| {
+            files(&copied.join("system"), "log").iter().for_each(|log| std::fs::write(log, b"").unwrap());
+        });
+        refused_after(directory, &format!("{kind}: no log"), |copied| {
+            files(&copied.join("system"), "log").iter().for_each(|log| std::fs::remove_file(log).unwrap());
+        });
+        let refused = refused_after(directory, &format!("{kind}: no CURRENT"), |copied| {
+            std::fs::remove_file(copied.join("system/CURRENT")).unwrap();
+        });
+        assert!(refused);
+        let refused = refused_after(directory, &format!("{kind}: no system store"), |copied| {
+            std::fs::remove_dir_all(copied.join("system")).unwrap();
+        });
+        assert!(refused);
+    }
+}
+
+#[test]
+fn a_list_cut_short_takes_no_database_with_it() {
+    let (stopped, killed) = two_databases();
+    let manifest = |directory: &Path| {
+        let current = std::fs::read_to_string(directory.join("system/CURRENT")).unwrap();
+        directory.join("system").join(current.trim_end())
+    };
+    for (directory, kind) in [(stopped.path(), "stopped"), (killed.path(), "killed")] {
+        let length = std::fs::metadata(manifest(directory)).unwrap().len();
+        for cut in (0..length).step_by(7) {
+            refused_after(directory, &format!("{kind}: manifest cut at {cut}"), |copied| {
+                let file = std::fs::File::options().write(true).open(manifest(copied)).unwrap();
+                file.set_len(cut).unwrap();
+            });
+        }
+    }
+}
+
+#[test]
+fn databases_that_the_list_has_lost_are_adopted_on_demand() {
+    let (stopped, _) = two_databases();
+    let directory = stopped.path();
+    std::fs::remove_dir_all(directory.join("system")).unwrap();
+    // Something that is not a store is not adopted.
+    std::fs::create_dir(directory.join("databases/77777")).unwrap();
+    let adopt = Recovery { adopt_databases: true };
+    for (recovery, left) in [(Recovery::default(), 3), (adopt, 1)] {
+        match open_allowing(directory, recovery) {
+            Err(Error::UnlistedDatabases { paths }) => {
+                assert_eq!(paths.len(), left);
+                assert!(paths.contains(&directory.join("databases/77777")));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    std::fs::remove_dir(directory.join("databases/77777")).unwrap();
+    let cluster = open(directory).unwrap();
+    let names: Vec<_> = cluster.databases().into_iter().map(|info| info.name).collect();
+    assert_eq!(names, ["recovered_16384", "recovered_16385"]);
+    assert_eq!(get(&cluster.database("recovered_16385").unwrap()).as_deref(), Some(&b"in b"[..]));
+    cluster.rename_database("recovered_16384", "a").unwrap();
+    assert_eq!(cluster.create_database("c", 10, Origin::Empty).unwrap().oid, 16386);
+}
+
+/// What is in `databases/` and is no database of this server stays as it is.
+#[test]
+fn files_of_others_stay() {
+    let directory = tempfile::tempdir().unwrap();
+    let databases = directory.path().join("databases");
+    std::fs::create_dir_all(databases.join("my-thesis")).unwrap();
+    std::fs::write(databases.join("my-thesis/chapter1.txt"), "years of work").unwrap();
+    std::fs::write(databases.join("notes"), "more").unwrap();
+    for number in 0..2 {
+        let cluster = open(directory.path()).unwrap();
+        let oid = cluster.create_database(&format!("db{number}"), 10, Origin::Empty).unwrap().oid;
+        drop(cluster);
+        copy(&databases.join(oid.to_string()), &databases.join(format!("{oid}.bak")));
+        copy(&databases.join(oid.to_string()), &databases.join(format!("0{oid}")));
+    }
+    assert_eq!(open(directory.path()).unwrap().databases().len(), 2);
+    assert!(databases.join("my-thesis/chapter1.txt").exists() && databases.join("notes").exists());
+    assert!(databases.join("16384.bak/CURRENT").exists() && databases.join("016385/CURRENT").exists());
+    // A directory that stands where a new database would be is not taken, nor removed.
+    let cluster = open(directory.path()).unwrap();
+    std::fs::create_dir(databases.join("16386")).unwrap();
+    std::fs::write(databases.join("16386/file"), "mine").unwrap();
+    assert!(cluster.create_database("db2", 10, Origin::Empty).is_err());
+    drop(cluster);
+    assert!(matches!(open(directory.path()), Err(Error::UnlistedDatabases { .. })));
+    assert!(databases.join("16386/file").exists());
 }
 
 #[test]
