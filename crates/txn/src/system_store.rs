@@ -11,6 +11,8 @@
 //!
 //! Invariants:
 //! - A change is durable before the call returns, and it is in a file by then: the log is never the only copy of a record.
+//! - A change that may have reached the disk, and may not, ends the process: memory never goes on without what the next start
+//!   may read.
 //! - An unfinished record is durable before the directory of its database is made, or before it is removed. It is the only
 //!   reason for which a start removes a directory.
 
@@ -61,12 +63,32 @@ impl SystemStore {
         Changes { batch: self.engine.batch() }
     }
 
-    /// Durable when it returns.
+    /// Durable when it returns; nothing has changed if it fails.
     pub(crate) fn write(&self, changes: Changes<'_>) -> Result<()> {
-        self.engine.write(changes.batch)?;
-        self.engine.sync()?;
+        match self.engine.write(changes.batch) {
+            Err(error @ StorageError::Io(_)) => self.end_process("writing the log", &error),
+            written => written?,
+        }
+        if let Err(error) = self.engine.sync() {
+            self.end_process("fsync", &error);
+        }
         // One damaged byte of a log takes everything behind it.
-        Ok(self.engine.flush()?)
+        match self.engine.flush() {
+            Err(error @ StorageError::Io(_)) => self.end_process("writing a file", &error),
+            Err(error) => {
+                tracing::warn!(%error, "a change of databases or roles is in the log of the system store alone");
+            }
+            Ok(()) => {}
+        }
+        Ok(())
+    }
+
+    /// Nobody knows what the disk has. A restart finds out: it reads the state before the change, or the one after it.
+    fn end_process(&self, what: &str, error: &StorageError) -> ! {
+        let path = self.engine.path().display();
+        tracing::error!(%error, %path, "{what} failed; the server ends");
+        eprintln!("FATAL: {what} of {path} failed: {error}");
+        std::process::abort();
     }
 
     pub(crate) fn databases(&self) -> Result<Vec<DatabaseInfo>> {
