@@ -76,6 +76,9 @@ struct ServeArguments {
     /// recovered_<oid>, owned by postgres
     #[arg(long)]
     adopt_databases: bool,
+    /// Open a database whose write-ahead log is damaged with what lies before the damage; what lies behind is given up
+    #[arg(long)]
+    truncate_damaged_log: bool,
     /// Print the address as JSON, one line, once clients can connect
     #[arg(long)]
     json: bool,

@@ -99,7 +99,10 @@ pub fn run(arguments: &ServeArguments) -> Result<ExitCode, String> {
         ),
         None => Resources::for_this_machine(),
     };
-    let recovery = Recovery { adopt_databases: arguments.adopt_databases };
+    let recovery = Recovery {
+        adopt_databases: arguments.adopt_databases,
+        truncate_damaged_log: arguments.truncate_damaged_log,
+    };
     let mut engine = EngineOptions { retention, recovery, ..EngineOptions::default() };
     if let Some(bytes) = arguments.memtable_bytes {
         engine.memtable_bytes = bytes;

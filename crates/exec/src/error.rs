@@ -105,6 +105,10 @@ fn storage_error(error: StorageError) -> Error {
         | StorageError::OldRecords { .. }) => {
             err!(OBJECT_NOT_IN_PREREQUISITE_STATE, "{error}")
         }
+        error @ StorageError::DamagedLog { .. } => err!(DATA_CORRUPTED, "{error}").hint(
+            "Restore the file from a backup; or start the server with --truncate-damaged-log, which gives up everything \
+             from that byte on.",
+        ),
         StorageError::Engine(source) => Error::new(sqlstate::IO_ERROR, format!("storage engine: {source}")),
     }
 }

@@ -20,7 +20,8 @@ use crate::gc::horizon::History;
 use crate::gc::writes::BatchWrites;
 use crate::gc::{self, Retention};
 use crate::iterator::{Mode, OwnedIterator, Pool};
-use crate::log_files::{self, LogFiles};
+use crate::log_check::{self, Note};
+use crate::log_files::{LogFiles, logs};
 use crate::meta::{self, Counter, SequenceRecord};
 use crate::row_locks::COLUMN_FAMILY as ROW_LOCKS;
 use crate::spills::{Entry, EntryReader, Spills, place};
@@ -58,6 +59,10 @@ pub struct Engine {
     /// One collector at a time.
     pub(crate) collecting: Mutex<()>,
     log_files: Mutex<LogFiles>,
+    /// The sequence number up to which everything is durable, which each batch notes ([`log_check`]).
+    synced: AtomicU64,
+    /// The log that was new when the directory was opened.
+    first_log: u32,
 }
 
 /// Told of every [`Engine::sync`]: before it begins, and after it succeeded.
@@ -94,7 +99,7 @@ impl Engine {
         // can tell its format.
         let present = if path.join("CURRENT").exists() { DB::list_cf(&rocks, path)? } else { Vec::new() };
         if path.exists() {
-            log_files::cut_at_holes(path).map_err(|source| Error::File { path: path.to_owned(), source })?;
+            log_check::check(path, engine_options.recovery.truncate_damaged_log)?;
         }
         let mut families = vec![
             ColumnFamilyDescriptor::new(VERSIONS, options::versions(engine_options, resources, &collector)),
@@ -113,6 +118,7 @@ impl Engine {
                 Error::from(error)
             }
         })?;
+        let newest_log = logs(path).map_err(|source| Error::File { path: path.to_owned(), source })?.pop();
         let pins = collector.pins.clone();
         let mut engine = Engine {
             pool: Pool::new(),
@@ -132,6 +138,9 @@ impl Engine {
             history: Mutex::new(History::new(engine_options.retention)),
             collecting: Mutex::new(()),
             log_files: Mutex::default(),
+            synced: AtomicU64::new(0),
+            // A number that is too large makes notes say nothing.
+            first_log: newest_log.and_then(|log| log.number.try_into().ok()).unwrap_or(u32::MAX),
         };
         engine.check_format()?;
         engine.delete_pending_storages()?;
@@ -224,7 +233,9 @@ impl Engine {
 
     /// The same in memory that was made before: for inside of the commit section.
     pub fn batch_in(&self, memory: BatchMemory) -> Batch<'_> {
-        let BatchMemory { rocks, key, value } = memory;
+        let BatchMemory { mut rocks, key, value } = memory;
+        let note = Note { synced: self.synced.load(Ordering::Relaxed), first_log: self.first_log };
+        rocks.put_log_data(note.encode());
         Batch {
             in_flight: InFlight { engine: self, writing: self.dead_ranges.begin_write() },
             rocks,
@@ -277,7 +288,9 @@ impl Engine {
         if let Some(observer) = observer {
             observer(SyncPhase::Begins);
         }
+        let written = self.db.latest_sequence_number();
         self.db.flush_wal(true)?;
+        self.synced.fetch_max(written, Ordering::Relaxed);
         if let Some(observer) = observer {
             observer(SyncPhase::Succeeded);
         }

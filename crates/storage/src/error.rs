@@ -26,6 +26,9 @@ pub enum Error {
     /// An older Cairn wrote the directory, and a large transaction's writes are in it in a way that this one does not read.
     #[error("directory \"{}\" has format {found} and records of a large transaction, which this version of Cairn does not read; start the version that wrote it once more, and stop it when it is idle", path.display())]
     OldRecords { path: PathBuf, found: u32 },
+    /// A record of a log is broken that was durable once.
+    #[error("write-ahead log \"{}\" is damaged at byte {offset}: {batches} writes that are whole ({bytes} bytes) lie behind", path.display())]
+    DamagedLog { path: PathBuf, offset: u64, batches: u64, bytes: u64 },
     /// RocksDB refuses further writes, or another error of it that has no class above.
     #[error("storage engine: {0}")]
     Engine(#[source] rocksdb::Error),

@@ -19,6 +19,7 @@
 mod ascending;
 mod census;
 pub mod clock;
+mod crc32c;
 mod cursor;
 pub mod dead_ranges;
 mod engine;
@@ -27,6 +28,7 @@ pub mod gc;
 mod hidden;
 mod iterator;
 pub mod key;
+mod log_check;
 pub mod log_files;
 mod memory;
 pub mod meta;

@@ -97,6 +97,8 @@ pub struct EngineOptions {
 pub struct Recovery {
     /// Directories of databases that the list of databases does not have are put into it.
     pub adopt_databases: bool,
+    /// A log that is damaged counts up to the damage; what lies behind is given up.
+    pub truncate_damaged_log: bool,
 }
 
 impl Default for EngineOptions {

@@ -204,7 +204,7 @@ fn databases_that_the_list_has_lost_are_adopted_on_demand() {
     std::fs::remove_dir_all(directory.join("system")).unwrap();
     // Something that is not a store is not adopted.
     std::fs::create_dir(directory.join("databases/77777")).unwrap();
-    let adopt = Recovery { adopt_databases: true };
+    let adopt = Recovery { adopt_databases: true, ..Recovery::default() };
     for (recovery, left) in [(Recovery::default(), 3), (adopt, 1)] {
         match open_allowing(directory, recovery) {
             Err(Error::UnlistedDatabases { paths }) => {
