@@ -752,6 +752,7 @@ fn set_identity(cx: &mut DdlContext<'_>, relation: &Arc<Relation>, command: &Alt
     if rest.is_empty() {
         return Ok(());
     }
+    cx.lock(pg_class::TABLE, column.identity_sequence, TableLockMode::ShareRowExclusive)?;
     let sequence = cx.relation(column.identity_sequence)?;
     sequence::alter_relation(cx, &sequence, &rest)
 }

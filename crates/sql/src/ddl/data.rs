@@ -162,7 +162,7 @@ pub fn replace_storage(cx: &mut DdlContext<'_>, relation: &Arc<Relation>) -> Res
         for (oid, storage) in &storages {
             index::update_class(writer, *oid, |row| {
                 row[pg_class::RELFILENODE] = Datum::Oid(*storage);
-                if row.char(pg_class::RELKIND) != b'i' {
+                if !matches!(row.char(pg_class::RELKIND), b'i' | b'S') {
                     row[pg_class::RELTUPLES] = Datum::Float4(-1.0);
                 }
             })?;

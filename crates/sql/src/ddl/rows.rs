@@ -45,7 +45,11 @@ pub fn class_row(class: &Class<'_>) -> Vec<Datum> {
     row[c::RELOWNER] = Datum::Oid(class.owner);
     row[c::RELAM] = Datum::Oid(class.method);
     row[c::RELFILENODE] = Datum::Oid(class.storage);
-    row[c::RELTUPLES] = Datum::Float4(if class.kind == b'i' { 0.0 } else { -1.0 });
+    row[c::RELTUPLES] = Datum::Float4(match class.kind {
+        b'i' => 0.0,
+        b'S' => 1.0,
+        _ => -1.0,
+    });
     row[c::RELPERSISTENCE] = Datum::Char(class.persistence);
     row[c::RELKIND] = Datum::Char(class.kind);
     row[c::RELNATTS] = Datum::Int2(class.column_count as i16);

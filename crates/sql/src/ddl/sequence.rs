@@ -6,7 +6,7 @@ use cairn_catalog::columns::*;
 use cairn_catalog::system_table::blank_row;
 use cairn_catalog::{Relation, RelationKind, SequenceInfo};
 use cairn_exec::TxnResultExt;
-use cairn_txn::{SequenceOptions, TableLockMode};
+use cairn_txn::{SequenceOptions, SequenceState, TableLockMode};
 use cairn_types::{Datum, Oid, Result, err, types};
 use pg_query::protobuf::{self, Node, node::Node as NodeEnum};
 
@@ -359,42 +359,41 @@ pub fn alter(cx: &mut DdlContext<'_>, statement: &protobuf::AlterSeqStmt) -> Res
     set_owner(cx, sequence.oid, owner)
 }
 
-/// Applies options to an existing sequence.
+/// Applies options to an existing sequence, whose lock is held. Any option but OWNED BY moves the sequence to a new storage id,
+/// where it goes on from what it has given out or starts over: a rollback brings the old one back as it was.
 pub fn alter_relation(cx: &mut DdlContext<'_>, sequence: &Arc<Relation>, nodes: &[Node]) -> Result<()> {
     let Some(old) = sequence.sequence.clone() else {
         return Err(err!(WRONG_OBJECT_TYPE, "\"{}\" is not a sequence", sequence.name));
     };
+    if options(nodes).all(|option| option.defname == "owned_by") {
+        return Ok(());
+    }
     let mut info = old.clone();
     let changes = read_options(cx, nodes, &mut info, Some(&old))?;
-    if let Some(value) = changes.restart {
-        cx.store.sequence_set(sequence.storage, value, false).sql()?;
-    } else if let Some(state) = cx.store.sequence_state(sequence.storage).sql()? {
-        // The bounds may exclude where the sequence stands.
-        if state.last_value < info.min {
-            return Err(err!(
-                INVALID_PARAMETER_VALUE,
-                "RESTART value ({}) cannot be less than MINVALUE ({})",
-                state.last_value,
-                info.min
-            ));
+    let state = match changes.restart {
+        Some(last_value) => SequenceState { last_value, is_called: false },
+        None => {
+            let never_used = SequenceState { last_value: old.start, is_called: false };
+            let state = cx.store.sequence_state(sequence.storage).sql()?.unwrap_or(never_used);
+            // The bounds may exclude where the sequence stands.
+            check_value("RESTART", state.last_value, &info)?;
+            state
         }
-        if state.last_value > info.max {
-            return Err(err!(
-                INVALID_PARAMETER_VALUE,
-                "RESTART value ({}) cannot be greater than MAXVALUE ({})",
-                state.last_value,
-                info.max
-            ));
-        }
-    } else if info.start != old.start {
-        // Never used: it goes on where it would have begun.
-        cx.store.sequence_set(sequence.storage, old.start, false).sql()?;
+    };
+    super::data::replace_storage(cx, sequence)?;
+    put_info(cx, sequence.oid, &info)?;
+    if state != (SequenceState { last_value: info.start, is_called: false }) {
+        let storage = cx.relation(sequence.oid)?.storage;
+        cx.store.sequence_set(storage, state.last_value, state.is_called).sql()?;
     }
-    put_info(cx, sequence.oid, &info)
+    Ok(())
 }
 
-/// Starts over, as `truncate ... restart identity` does: under a new storage id, so that a rollback undoes it.
+/// Starts over, as `truncate ... restart identity` does: under a new storage id, so that a rollback undoes it. Nobody else may
+/// draw from the old one until the transaction has ended.
 pub fn restart(cx: &mut DdlContext<'_>, sequence: &Arc<Relation>) -> Result<()> {
-    super::data::replace_storage(cx, sequence)?;
+    cx.lock(pg_class::TABLE, sequence.oid, TableLockMode::AccessExclusive)?;
+    let sequence = cx.relation(sequence.oid)?;
+    super::data::replace_storage(cx, &sequence)?;
     Ok(())
 }

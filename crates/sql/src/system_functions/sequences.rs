@@ -2,13 +2,12 @@
 //! [`SequenceMemory`].
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use cairn_catalog::acl::{self, ObjectKind, Privileges};
 use cairn_catalog::{Persistence, Relation, RelationKind, SequenceInfo};
 use cairn_exec::{TxnResultExt, txn_error};
-use cairn_txn::{
-    Error as TxnError, LockOutcome, LockScope, LockTag, SequenceOptions, TableLockMode, WaitPolicy,
-};
+use cairn_txn::{Error as TxnError, LockScope, LockTag, SequenceOptions, TableLockMode, WaitPolicy};
 use cairn_types::oid::catalogs;
 use cairn_types::{Datum, Error, Oid, Result, err};
 
@@ -110,18 +109,19 @@ impl System<'_> {
         if has & wanted != 0 { Ok(()) } else { Err(crate::rights::denied("sequence", &relation.name)) }
     }
 
-    /// Keeps the sequence from being dropped or altered to the end of the transaction; whether that had to wait.
-    fn hold(&self, oid: Oid) -> Result<bool> {
+    /// Keeps the sequence from being dropped or altered to the end of the transaction. The answer sees the catalog as it is
+    /// under the lock: whoever dropped or altered the sequence before has committed, and its old storage id is not to be
+    /// written any more.
+    fn hold(&self, oid: Oid) -> Result<System<'_>> {
         let tag = LockTag::Object { class: catalogs::PG_CLASS, object: oid };
         let wait = WaitPolicy::Block { timeout: self.host.lock_timeout() };
         let transaction = self.host.transaction()?;
-        let outcome =
-            transaction.lock_object(tag, TableLockMode::RowExclusive, LockScope::Transaction, wait).sql()?;
-        let waited = outcome == LockOutcome::Acquired { waited: true };
-        if waited && self.host.catalog()?.relation(oid).is_none() {
+        transaction.lock_object(tag, TableLockMode::RowExclusive, LockScope::Transaction, wait).sql()?;
+        let catalog = self.host.catalog()?;
+        if catalog.relation(oid).is_none() && self.catalog.relation(oid).is_some() {
             return Err(Error::internal(format!("could not open relation with OID {oid}")));
         }
-        Ok(waited)
+        Ok(System { catalog, path: Arc::clone(&self.path), ..*self })
     }
 
     fn check_writable(&self, relation: &Relation, function: &str) -> Result<()> {
@@ -135,17 +135,8 @@ impl System<'_> {
     }
 
     fn next_value(&self, oid: Oid) -> Result<i64> {
-        if self.hold(oid)? {
-            // Somebody may have altered it meanwhile.
-            let catalog = self.host.catalog()?;
-            return System { catalog, path: std::sync::Arc::clone(&self.path), ..*self }
-                .next_value_locked(oid);
-        }
-        self.next_value_locked(oid)
-    }
-
-    fn next_value_locked(&self, oid: Oid) -> Result<i64> {
-        let (relation, info) = self.sequence(oid)?;
+        let held = self.hold(oid)?;
+        let (relation, info) = held.sequence(oid)?;
         self.require_any(relation, acl::USAGE | acl::UPDATE)?;
         self.check_writable(relation, "nextval")?;
         let next = self.host.store().sequence_next(relation.storage, &sequence_options(info));
@@ -157,8 +148,8 @@ impl System<'_> {
     }
 
     fn current_value(&self, oid: Oid) -> Result<i64> {
-        self.hold(oid)?;
-        let (relation, _) = self.sequence(oid)?;
+        let held = self.hold(oid)?;
+        let (relation, _) = held.sequence(oid)?;
         self.require_any(relation, acl::USAGE | acl::SELECT)?;
         self.host.sequence_memory().borrow().values.get(&oid).copied().ok_or_else(|| {
             err!(
@@ -182,8 +173,8 @@ impl System<'_> {
     }
 
     fn set_value(&self, oid: Oid, value: i64, is_called: bool) -> Result<Datum> {
-        self.hold(oid)?;
-        let (relation, info) = self.sequence(oid)?;
+        let held = self.hold(oid)?;
+        let (relation, info) = held.sequence(oid)?;
         self.require_any(relation, acl::UPDATE)?;
         self.check_writable(relation, "setval")?;
         if value < info.min || value > info.max {
