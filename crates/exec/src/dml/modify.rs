@@ -10,13 +10,14 @@
 use std::sync::Arc;
 
 use cairn_catalog::TypeRef;
-use cairn_txn::{CommandId, Isolation, LockOutcome, RowLockMode};
+use cairn_txn::{CommandId, Isolation, Newest, RowLockMode};
 use cairn_types::{Datum, Error, Result, Row, bail, err};
+use smallvec::SmallVec;
 
 use super::events;
 use super::lock_rows::RowPlace;
-use super::target::Targets;
-use super::unique::{self};
+use super::target::{Entry, Target, Targets};
+use super::unique;
 use super::write::{Assigned, BulkPaths, Claimed, Current, lock_current, row_identifier};
 use crate::context::{ExecContext, Frame};
 use crate::error::TxnResultExt;
@@ -412,6 +413,9 @@ enum Found {
 }
 
 /// Looks through the arbiters. `key` is the proposed row's.
+///
+/// A row that is there is found through its entry and locked before the entry is, as every other writer locks: the entry's own
+/// lock is taken only to insert, and behind the row's. So upserts run into no deadlock with deletes and key updates.
 fn find_conflict(
     cx: &ExecContext<'_>,
     frame: &mut Frame,
@@ -420,83 +424,132 @@ fn find_conflict(
     key: &[u8],
 ) -> Result<Found> {
     let target = &plan.targets.tables[0];
-    let updates = conflict.update.is_some();
-    let mut claimed = Claimed::default();
-    if conflict.primary {
-        if let Some(newest) = in_the_way(cx, key, updates)? {
-            check_visible(cx, frame, &newest)?;
-            return match newest.value {
-                Some(row) if updates => {
-                    check_not_own(frame, &newest.own_command)?;
-                    Ok(Found::Update { key: key.to_vec(), row })
-                }
-                _ => Ok(Found::Row),
-            };
-        }
-        claimed.primary = true;
+    if conflict.primary
+        && let Some(newest) = primary_in_the_way(cx, key, conflict)?
+    {
+        return found(cx, frame, conflict, key.to_vec(), newest);
     }
-    for &place in &conflict.indexes {
-        let index = &target.indexes[place];
-        let Some(entry) = index.entry(cx, frame, target.first, key)? else { continue };
-        if !entry.unique {
-            continue;
+    let entries = entries_to_claim(cx, frame, target, conflict, key)?;
+    for (_, entry) in entries.iter().filter(|(place, _)| conflict.indexes.contains(place)) {
+        if conflict.update.is_some() {
+            if let Some((row_key, row)) = lock_row_of(cx, target, entry)? {
+                return found(cx, frame, conflict, row_key, row);
+            }
+        } else if let Some(newest) = unique::staying(cx, &entry.key)? {
+            return found(cx, frame, conflict, Vec::new(), newest);
         }
-        let Some(newest) = in_the_way(cx, &entry.key, updates)? else {
-            claimed.indexes.push(place);
-            continue;
-        };
-        let Some(value) = &newest.value else { continue };
-        if !updates {
-            check_visible(cx, frame, &newest)?;
-            return Ok(Found::Row);
-        }
-        let mut row_key = Vec::new();
-        target.layout.key_from_suffix(IndexLayout::suffix(&entry.key, value)?, &mut row_key);
-        cx.txn.lock_row(&row_key, RowLockMode::NoKeyUpdate, unique::wait(cx)).sql()?;
-        let row = cx.txn.newest(&row_key).sql()?;
-        check_visible(cx, frame, &row)?;
-        check_not_own(frame, &row.own_command)?;
-        return Ok(match row.value {
-            Some(row) => Found::Update { key: row_key, row },
-            None => Found::Again,
-        });
     }
-    Ok(Found::Free(claimed))
+    let claimed = unique::keeping_if_found(cx, || claim_free(cx, target, conflict, key, &entries))?;
+    Ok(claimed.map_or(Found::Again, Found::Free))
 }
 
-/// The newest state of an arbiter's key if a row is there. If none is, the key is locked for the insert.
-fn in_the_way(cx: &ExecContext<'_>, key: &[u8], updates: bool) -> Result<Option<cairn_txn::Newest>> {
-    let present = |newest: cairn_txn::Newest| newest.value.is_some().then_some(newest);
-    if updates {
-        // What is there will be updated: its lock is what an UPDATE takes. Nobody else can insert meanwhile.
-        cx.txn.lock_row(key, RowLockMode::NoKeyUpdate, unique::wait(cx)).sql()?;
-        if let Some(newest) = present(cx.txn.newest(key).sql()?) {
-            return Ok(Some(newest));
+/// What becomes of the proposed row because of one that is there, in its newest state. DO UPDATE has it locked.
+fn found(
+    cx: &ExecContext<'_>,
+    frame: &Frame,
+    conflict: &Conflict,
+    key: Vec<u8>,
+    newest: Newest,
+) -> Result<Found> {
+    check_visible(cx, frame, &newest)?;
+    match newest.value {
+        Some(row) if conflict.update.is_some() => {
+            check_not_own(frame, &newest.own_command)?;
+            Ok(Found::Update { key, row })
         }
-        cx.txn.lock_row(key, RowLockMode::Update, unique::wait(cx)).sql()?;
-        return Ok(None);
+        _ => Ok(Found::Row),
     }
-    // DO NOTHING leaves a row that is there alone, its locks included, once it is clear that nobody is removing it.
-    if let Some(newest) = present(cx.txn.newest(key).sql()?) {
-        if newest.own_command.is_some() {
-            return Ok(Some(newest));
-        }
-        let looked = cx.txn.savepoint();
-        let waited = cx.txn.lock_row(key, RowLockMode::Witness, unique::wait(cx)).sql();
-        cx.txn.rollback_to(looked).sql()?;
-        cx.txn.release(looked).sql()?;
-        if waited? == (LockOutcome::Acquired { waited: false }) {
-            return Ok(Some(newest));
-        }
-        if let Some(newest) = present(cx.txn.newest(key).sql()?) {
-            return Ok(Some(newest));
+}
+
+/// The newest state of the row that has the proposed row's primary key, if there is one.
+fn primary_in_the_way(cx: &ExecContext<'_>, key: &[u8], conflict: &Conflict) -> Result<Option<Newest>> {
+    if conflict.update.is_none() {
+        // DO NOTHING leaves a row that is there alone, its locks included, once it is clear that nobody is removing it.
+        return unique::staying(cx, key);
+    }
+    // What is there will be updated: its lock is what an UPDATE takes. Nobody else can insert meanwhile.
+    cx.txn.lock_row(key, RowLockMode::NoKeyUpdate, unique::wait(cx)).sql()?;
+    let newest = cx.txn.newest(key).sql()?;
+    Ok(newest.value.is_some().then_some(newest))
+}
+
+/// The proposed row's entries in unique indexes up to the last arbiter, with the places of those.
+fn entries_to_claim(
+    cx: &ExecContext<'_>,
+    frame: &mut Frame,
+    target: &Target,
+    conflict: &Conflict,
+    key: &[u8],
+) -> Result<SmallVec<[(usize, Entry); 2]>> {
+    let mut entries = SmallVec::new();
+    let count = conflict.indexes.last().map_or(0, |last| last + 1);
+    for (place, index) in target.indexes.iter().enumerate().take(count) {
+        if index.layout.index.unique
+            && let Some(entry) = index.entry(cx, frame, target.first, key)?
+            && entry.unique
+        {
+            entries.push((place, entry));
         }
     }
-    Ok(present(unique::claim(cx, key)?))
+    Ok(entries)
+}
+
+/// Locks the row that has an entry, as an UPDATE does; its key and newest state. `None`: there is no such entry.
+fn lock_row_of(cx: &ExecContext<'_>, target: &Target, entry: &Entry) -> Result<Option<(Vec<u8>, Newest)>> {
+    let mut key = Vec::new();
+    loop {
+        let Some(value) = cx.txn.newest(&entry.key).sql()?.value else { return Ok(None) };
+        target.layout.key_from_suffix(IndexLayout::suffix(&entry.key, &value)?, &mut key);
+        let row = unique::keeping_if_found(cx, || {
+            cx.txn.lock_row(&key, RowLockMode::NoKeyUpdate, unique::wait(cx)).sql()?;
+            // Meanwhile the entry may have gone, or become another row's.
+            let is_same = cx.txn.newest(&entry.key).sql()?.value.as_ref() == Some(&value);
+            if is_same { cx.txn.newest(&key).sql().map(Some) } else { Ok(None) }
+        })?;
+        if let Some(row) = row {
+            return Ok(Some((key, row)));
+        }
+    }
+}
+
+/// Locks the proposed row's key and its entries for the insert, in the order in which all writers lock them. `None`: an
+/// arbiter is no longer free.
+fn claim_free(
+    cx: &ExecContext<'_>,
+    target: &Target,
+    conflict: &Conflict,
+    key: &[u8],
+    entries: &[(usize, Entry)],
+) -> Result<Option<Claimed>> {
+    let mut claimed = Claimed::default();
+    let primary = (!target.layout.has_hidden_key()).then_some((None, key));
+    let keys = entries.iter().map(|(place, entry)| (Some(*place), &entry.key[..]));
+    for (place, key) in primary.into_iter().chain(keys) {
+        if unique::claim(cx, key)?.value.is_none() {
+            match place {
+                Some(place) => claimed.indexes.push(place),
+                None => claimed.primary = true,
+            }
+            continue;
+        }
+        let is_arbiter = |place: &usize| conflict.indexes.contains(place);
+        if place.as_ref().map_or(conflict.primary, is_arbiter) {
+            return Ok(None);
+        }
+        // Another constraint stands in the way, which the insert reports. But whoever was waited for may have
+        // taken an arbiter too, and that comes first.
+        for (_, entry) in entries.iter().filter(|(place, _)| is_arbiter(place)) {
+            if cx.txn.newest(&entry.key).sql()?.value.is_some() {
+                return Ok(None);
+            }
+        }
+        break;
+    }
+    Ok(Some(claimed))
 }
 
 /// A repeatable read transaction cannot act on a row that it does not see.
-fn check_visible(cx: &ExecContext<'_>, frame: &Frame, newest: &cairn_txn::Newest) -> Result<()> {
+fn check_visible(cx: &ExecContext<'_>, frame: &Frame, newest: &Newest) -> Result<()> {
     if cx.txn.isolation() != Isolation::ReadCommitted
         && newest.own_command.is_none()
         && newest.committed_at > frame.snapshot.read_time

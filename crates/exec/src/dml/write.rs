@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! insert: row block complete and checked
-//!   primary key: lock it (UPDATE), read its newest state -> 23505 if a row is there
+//!   primary key: claim it: lock (UPDATE), read its newest state -> 23505 if a row is there
 //!   put the row
-//!   each index:  unique entry: lock its key, read its newest state -> 23505; put the entry
+//!   each index:  unique entry: claim its key -> 23505; put the entry
 //!   queue foreign key checks
 //! update: old row locked and known, row block holds the new one
 //!   a key that foreign keys may refer to changes -> lock UPDATE (the caller has NO KEY UPDATE)
