@@ -8,7 +8,7 @@ use std::sync::Arc;
 use cairn_catalog::{Index, Relation};
 use cairn_types::{Datum, Error, Result};
 
-use super::target::{Purpose, Targets, default_expr};
+use super::target::{Changes, Purpose, Targets, default_expr};
 use super::write::{BulkPaths, Claimed};
 use super::{event_log, events, scratch};
 use crate::context::{ExecContext, Frame};
@@ -47,8 +47,11 @@ impl Loader {
         columns: Option<&[i16]>,
     ) -> Result<Loader> {
         let mut planner = Planner::new(*plan);
-        let targets =
-            Targets::compile(&mut planner, relation, Purpose { removes: false, constraints: true })?;
+        let targets = Targets::compile(
+            &mut planner,
+            relation,
+            Purpose { changes: Changes::default(), constraints: true },
+        )?;
         let target = &targets.tables[0];
         let given: Vec<usize> = match columns {
             Some(columns) => columns.iter().map(|attnum| super::target::column_index(*attnum)).collect(),
@@ -132,7 +135,7 @@ impl IndexValues {
         let mut only = Relation::clone(relation);
         only.indexes = vec![Arc::clone(index)];
         let mut planner = Planner::new(*plan);
-        let purpose = Purpose { removes: false, constraints: false };
+        let purpose = Purpose { changes: Changes::default(), constraints: false };
         let targets = Targets::compile(&mut planner, &Arc::new(only), purpose)?;
         let frame = scratch::frame(planner.registers, cx.txn.snapshot().sql()?);
         Ok(IndexValues { targets, frame })

@@ -2,7 +2,8 @@
 //!
 //! A child's writer locks its parent's row KEY SHARE and then reads its newest state; whoever deletes a parent, or changes
 //! its referenced columns, holds UPDATE on the row. So when a parent's key goes, every child that was ever written
-//! for it is committed or our own, and a read of the newest state finds them all, at every isolation level.
+//! for it is committed or our own, and a read of the newest state finds them all, at every isolation level. Of a child that
+//! another transaction is deleting, or whose key it changes, that transaction's end is waited for.
 //!
 //! Children are found through an index of theirs that begins with the foreign key's columns (in any order), through
 //! their primary key likewise, or else by reading the whole table.
@@ -10,7 +11,7 @@
 use std::sync::Arc;
 
 use cairn_catalog::{Constraint, ForeignKeyAction, IndexKeyColumn, Relation};
-use cairn_txn::{Direction, KeyRange, RowLockMode};
+use cairn_txn::{Conflict, Direction, Error as TxnError, KeyRange, RowLockMode};
 use cairn_types::key::{ColumnOrder, encode_key_column, prefix_successor};
 use cairn_types::row::PhysicalKind;
 use cairn_types::{Datum, Error, Numeric, Result, Row, err};
@@ -137,7 +138,7 @@ impl ForeignKey {
         let Some(entry) = self.parent_entry(values)? else { return Ok(false) };
         if self.parent_index.is_none() {
             if lock {
-                cx.txn.lock_row(&entry, RowLockMode::KeyShare, unique::wait(cx)).sql()?;
+                share_key(cx, &entry)?;
             }
             return Ok(cx.txn.newest(&entry).sql()?.value.is_some());
         }
@@ -148,12 +149,31 @@ impl ForeignKey {
             if !lock {
                 return Ok(true);
             }
-            cx.txn.lock_row(&row_key, RowLockMode::KeyShare, unique::wait(cx)).sql()?;
+            share_key(cx, &row_key)?;
             // While we waited the entry may have gone, or become another row's.
             if cx.txn.newest(&entry).sql()?.value.as_ref() == Some(&value) {
                 return Ok(true);
             }
         }
+    }
+
+    /// Whether rows refer to these values and stay: who is deleting one, or changing its key, gets waited for.
+    fn has_children(&self, cx: &ExecContext<'_>, frame: &mut Frame, values: &[Datum]) -> Result<bool> {
+        let mut wanted = self.child_columns.clone();
+        wanted.sort_unstable();
+        wanted.dedup();
+        let mut row = vec![Datum::Null; self.child.kinds.len()];
+        while let Some(key) = self.children(cx, frame, values, 1)?.pop() {
+            unique::passing(cx, || share_key(cx, &key))?;
+            // Meanwhile the row may have gone, or refer to another parent; then there may be another child.
+            if let Some(stored) = cx.txn.newest(&key).sql()?.value {
+                self.child.decode(&stored, &wanted, &mut row)?;
+                if self.refers(&row, values)? {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
     }
 
     /// Keys of the rows that refer to these values, at most so many.
@@ -282,6 +302,17 @@ impl ForeignKey {
     }
 }
 
+/// Locks a row so that it keeps its key.
+fn share_key(cx: &ExecContext<'_>, key: &[u8]) -> Result<()> {
+    match cx.txn.lock_row(key, RowLockMode::KeyShare, unique::wait(cx)) {
+        // PostgreSQL's checks lock rows by a SELECT, which makes no difference between the two.
+        Err(TxnError::Serialization(Conflict::Delete)) => Err(TxnError::Serialization(Conflict::Update)),
+        locked => locked,
+    }
+    .sql()?;
+    Ok(())
+}
+
 impl Probe {
     fn choose(planner: &Planner<'_>, child: &Relation, columns: &[usize]) -> Probe {
         for index in child.primary_key.iter().chain(&child.indexes) {
@@ -366,19 +397,16 @@ pub(super) fn check_parent(cx: &ExecContext<'_>, frame: &mut Frame, event: &Pare
     match key.action(event.new.is_some()) {
         ForeignKeyAction::NoAction => {
             // Somebody may have taken the key over before the statement ended.
-            if !key.parent_exists(cx, &event.old, false)?
-                && !key.children(cx, frame, &event.old, 1)?.is_empty()
-            {
+            if !key.parent_exists(cx, &event.old, false)? && key.has_children(cx, frame, &event.old)? {
                 return Err(key.still_referenced(cx, &event.old));
             }
             Ok(())
         }
         ForeignKeyAction::Restrict => {
-            if key.children(cx, frame, &event.old, 1)?.is_empty() {
-                Ok(())
-            } else {
-                Err(key.still_referenced(cx, &event.old))
+            if key.has_children(cx, frame, &event.old)? {
+                return Err(key.still_referenced(cx, &event.old));
             }
+            Ok(())
         }
         action @ (ForeignKeyAction::Cascade | ForeignKeyAction::SetNull | ForeignKeyAction::SetDefault) => {
             cascade(cx, frame, event, action)

@@ -26,7 +26,7 @@ use cairn_types::{Error, Result, err};
 
 use self::lock_rows::RowPlace;
 use self::modify::{Action, Conflict, ConflictUpdate, Located, Modify, SetList};
-use self::target::{Purpose, Target, Targets, column_index};
+use self::target::{Changes, Purpose, Target, Targets, column_index};
 use self::write::Assigned;
 use crate::expr::Code;
 use crate::node::PlanTree;
@@ -59,9 +59,17 @@ pub fn plan(planner: &mut Planner<'_>, query: &Query) -> Result<Planned> {
         ));
     }
     planner.uses(relation.oid, Usage::Write);
-    let updates = query.command == CommandType::Update
-        || query.on_conflict.as_ref().is_some_and(|clause| clause.update.is_some());
-    let purpose = Purpose { removes: updates || query.command == CommandType::Delete, constraints: true };
+    let conflict_update = query.on_conflict.as_ref().and_then(|clause| clause.update.as_ref());
+    let assigned: &[TargetEntry] = match (query.command, conflict_update) {
+        (CommandType::Update, _) => &query.targets,
+        (_, Some(update)) => &update.targets,
+        _ => &[],
+    };
+    let changes = Changes {
+        deletes: query.command == CommandType::Delete,
+        columns: assigned.iter().filter(|entry| !entry.junk).map(|entry| column_index(entry.resno)).collect(),
+    };
+    let purpose = Purpose { changes, constraints: true };
     let targets = Targets::compile(planner, &relation, purpose)?;
     let target = &targets.tables[0];
     let action = match query.command {

@@ -163,49 +163,130 @@ pub fn default_expr(planner: &Planner<'_>, relation: &Arc<Relation>, column: usi
     planner.cx.expressions.of_column(relation, column, &text).map(Some)
 }
 
+/// What becomes of rows that are there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    pub deletes: bool,
+    /// Columns that are assigned.
+    pub columns: Vec<usize>,
+}
+
+impl Changes {
+    fn is_nothing(&self) -> bool {
+        *self == Changes::default()
+    }
+
+    /// Adds further changes of the same table. Whether they are new.
+    fn add(&mut self, other: &Changes) -> bool {
+        let before = (self.deletes, self.columns.len());
+        self.deletes |= other.deletes;
+        self.columns.extend(&other.columns);
+        self.columns.sort_unstable();
+        self.columns.dedup();
+        before != (self.deletes, self.columns.len())
+    }
+
+    /// Whether an assignment may change values that a foreign key refers to.
+    fn assign_key(&self, relation: &Relation, constraint: &Constraint) -> bool {
+        let is_key =
+            |column: usize| constraint.foreign_columns.iter().any(|key| column_index(*key) == column);
+        let generated = |column: &usize| relation.columns[*column].generated;
+        self.columns.iter().any(|column| is_key(*column))
+            || (!self.columns.is_empty() && (0..relation.columns.len()).filter(generated).any(is_key))
+    }
+
+    /// Whether rows may lose the values that a foreign key refers to.
+    fn concern(&self, relation: &Relation, constraint: &Constraint) -> bool {
+        self.deletes || self.assign_key(relation, constraint)
+    }
+
+    /// What they do to the rows of the table that refers to `relation`.
+    fn through(&self, relation: &Relation, constraint: &Constraint) -> Changes {
+        let mut further = Changes::default();
+        let mut act = |action, deletes: bool, columns: &[i16]| match action {
+            ForeignKeyAction::NoAction | ForeignKeyAction::Restrict => {}
+            ForeignKeyAction::Cascade if deletes => further.deletes = true,
+            ForeignKeyAction::Cascade | ForeignKeyAction::SetNull | ForeignKeyAction::SetDefault => {
+                further.columns.extend(columns.iter().map(|attnum| column_index(*attnum)));
+            }
+        };
+        if self.deletes {
+            let some = &constraint.on_delete_columns;
+            act(constraint.on_delete, true, if some.is_empty() { &constraint.columns } else { some });
+        }
+        if self.assign_key(relation, constraint) {
+            act(constraint.on_update, false, &constraint.columns);
+        }
+        further
+    }
+}
+
 /// What a statement does to a table, as far as it decides what must be compiled.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Purpose {
-    /// Rows are deleted, or referenced columns changed.
-    pub removes: bool,
+    pub changes: Changes,
     /// Constraints are looked at (not so while an index is built).
     pub constraints: bool,
 }
 
 impl Targets {
-    /// Compiles a table, and those that changes of it cascade to.
+    /// Compiles a table, and those that changes of it cascade to. Of tables that refer to it those count, and are locked, whose
+    /// foreign keys are about what changes.
     pub fn compile(
         planner: &mut Planner<'_>,
         relation: &Arc<Relation>,
         purpose: Purpose,
     ) -> Result<Arc<Targets>> {
-        let mut pending = vec![Arc::clone(relation)];
-        let mut known: Vec<Oid> = vec![relation.oid];
+        let reached = if purpose.constraints {
+            reach(planner, relation, purpose.changes)
+        } else {
+            vec![(Arc::clone(relation), Changes::default())]
+        };
         let mut tables = Vec::new();
-        while tables.len() < pending.len() {
-            let next = Arc::clone(&pending[tables.len()]);
-            let mut target = Target::compile(planner, &next, purpose.constraints)?;
-            if purpose.removes && purpose.constraints {
-                for constraint in &next.referenced_by {
-                    let Some(child) = planner.catalog().relation(constraint.table).cloned() else { continue };
-                    let key = ForeignKey::compile(planner, constraint, &child, &next)?;
-                    let acts =
-                        |action| !matches!(action, ForeignKeyAction::NoAction | ForeignKeyAction::Restrict);
-                    let place = (acts(constraint.on_delete) || acts(constraint.on_update)).then(|| {
-                        known.iter().position(|oid| *oid == child.oid).unwrap_or_else(|| {
-                            known.push(child.oid);
-                            pending.push(Arc::clone(&child));
-                            known.len() - 1
-                        })
-                    });
-                    planner.uses(child.oid, if place.is_some() { Usage::Write } else { Usage::Read });
-                    target.referenced_by.push((Arc::new(key), place));
-                }
+        for (table, changes) in &reached {
+            let mut target = Target::compile(planner, table, purpose.constraints)?;
+            for constraint in table.referenced_by.iter().filter(|key| changes.concern(table, key)) {
+                let Some(child) = planner.catalog().relation(constraint.table).cloned() else { continue };
+                let key = ForeignKey::compile(planner, constraint, &child, table)?;
+                let acts = !changes.through(table, constraint).is_nothing();
+                let place =
+                    acts.then(|| reached.iter().position(|(other, _)| other.oid == child.oid)).flatten();
+                planner.uses(child.oid, if place.is_some() { Usage::Write } else { Usage::Read });
+                target.referenced_by.push((Arc::new(key), place));
             }
             tables.push(target);
         }
         Ok(Arc::new(Targets { tables }))
     }
+}
+
+/// The table and all that changes of it cascade to, with what may become of the rows of each.
+fn reach(planner: &Planner<'_>, relation: &Arc<Relation>, changes: Changes) -> Vec<(Arc<Relation>, Changes)> {
+    let mut reached = vec![(Arc::clone(relation), changes)];
+    // Places whose changes have not been followed yet.
+    let mut pending = vec![0];
+    while let Some(at) = pending.pop() {
+        let (table, changes) = reached[at].clone();
+        for constraint in table.referenced_by.iter().filter(|key| changes.concern(&table, key)) {
+            let Some(child) = planner.catalog().relation(constraint.table) else { continue };
+            let further = changes.through(&table, constraint);
+            if further.is_nothing() {
+                continue;
+            }
+            match reached.iter().position(|(other, _)| other.oid == child.oid) {
+                Some(place) => {
+                    if reached[place].1.add(&further) {
+                        pending.push(place);
+                    }
+                }
+                None => {
+                    pending.push(reached.len());
+                    reached.push((Arc::clone(child), further));
+                }
+            }
+        }
+    }
+    reached
 }
 
 impl Target {
