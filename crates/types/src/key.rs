@@ -51,7 +51,7 @@
 //! *bytes*, `03` number and *numeric*, `04` false, `05` true, `06` array and number of elements (4 bytes) and
 //! elements, `07` object and number of members and each one's key as *bytes* and value.
 
-use crate::{Datum, Error, Interval, Jsonb, Numeric, Result, TimeTz, types};
+use crate::{Datum, Error, Interval, Jsonb, Numeric, Result, TimeTz, err, types};
 
 /// How a key column is ordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -81,6 +81,22 @@ const NULL_LAST: u8 = 0x02;
 const INTEGER_ZERO: u8 = 0x88;
 const INTEGER_SMALL_MAX: i64 = 109;
 const INTEGER_LARGE: u8 = 0xF5;
+
+/// The longest key that is written: the columns of a primary key or of an index entry, encoded. Whoever reads, sorts or locks a
+/// key copies it some dozen times, so one without a limit would take any amount of memory.
+///
+/// PostgreSQL's limit is 2,704 bytes after compression. What fits into that, compressed as well as pglz can (less than 100
+/// times), fits into this, at up to 16 bytes for each of PostgreSQL's.
+pub const KEY_BYTES_MAX: usize = 4 << 20;
+
+/// 54000 if a key has more bytes than [`KEY_BYTES_MAX`].
+pub fn check_key_size(bytes: usize) -> Result<()> {
+    if bytes <= KEY_BYTES_MAX {
+        return Ok(());
+    }
+    // What PostgreSQL says of values that are as long as this.
+    Err(err!(PROGRAM_LIMIT_EXCEEDED, "index row requires {bytes} bytes, maximum size is {KEY_BYTES_MAX}"))
+}
 
 /// Appends one column of a key. Errors: 0A000 for a value that has no order.
 pub fn encode_key_column(value: &Datum, order: ColumnOrder, out: &mut Vec<u8>) -> Result<()> {

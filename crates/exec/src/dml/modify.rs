@@ -488,6 +488,7 @@ fn entries_to_claim(
             && let Some(entry) = index.entry(cx, frame, target.first, key)?
             && entry.unique
         {
+            IndexLayout::check_key_size(&entry.key, &entry.value)?;
             entries.push((place, entry));
         }
     }

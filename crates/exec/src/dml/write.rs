@@ -18,6 +18,7 @@
 //! A table that this transaction created is written past the transaction's memory (`bulk`); nobody else sees it, so
 //! nothing is locked, but a duplicate key is still looked for.
 
+use cairn_types::key::check_key_size;
 use cairn_types::{Datum, Error, Result};
 use smallvec::SmallVec;
 
@@ -27,7 +28,7 @@ use super::unique::{self, DeferredUnique};
 use super::{lock_rows, row_number};
 use crate::context::{ExecContext, Frame};
 use crate::error::TxnResultExt;
-use crate::table::TableLayout;
+use crate::table::{IndexLayout, TableLayout};
 
 /// Which key spaces of a table take rows directly; looked up once a statement.
 #[derive(Clone, Debug, Default)]
@@ -56,7 +57,7 @@ impl Target {
         if self.layout.has_hidden_key() {
             Ok(self.layout.hidden_key(row_number::next(cx.store.as_ref())))
         } else {
-            self.layout.row_key(self.row(frame))
+            self.layout.new_row_key(self.row(frame))
         }
     }
 
@@ -125,6 +126,7 @@ impl Target {
         bulk: bool,
         claimed: bool,
     ) -> Result<()> {
+        IndexLayout::check_key_size(&entry.key, &entry.value)?;
         if entry.unique && !claimed {
             let newest = if bulk { cx.txn.newest(&entry.key).sql()? } else { unique::claim(cx, &entry.key)? };
             if newest.value.is_some() {
@@ -211,6 +213,7 @@ impl Target {
         if assigned.primary {
             let key = self.layout.row_key(self.row(frame))?;
             if key != old_key {
+                check_key_size(key.len())?;
                 self.claim_primary(cx, frame, &key, false)?;
                 cx.txn.delete(old_key).sql()?;
                 moved = Some(key);

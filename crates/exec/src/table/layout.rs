@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use cairn_catalog::{Catalog, Index, IndexKey, Relation};
 use cairn_txn::{KeyRange, StorageId};
-use cairn_types::key::{ColumnOrder, encode_key_column};
+use cairn_types::key::{ColumnOrder, check_key_size, encode_key_column};
 use cairn_types::row::{PhysicalKind, RowReader, encode_row};
 use cairn_types::{Datum, Error, Result};
 
@@ -101,6 +101,13 @@ impl TableLayout {
         Ok(key)
     }
 
+    /// [`TableLayout::row_key`] of a row that is going to be written. 54000 if it is too long.
+    pub fn new_row_key(&self, values: &[Datum]) -> Result<Vec<u8>> {
+        let key = self.row_key(values)?;
+        check_key_size(key.len())?;
+        Ok(key)
+    }
+
     /// The key of the row with a hidden number.
     pub fn hidden_key(&self, number: u64) -> Vec<u8> {
         let mut key = storage_prefix(self.relation.storage);
@@ -170,6 +177,12 @@ impl IndexLayout {
             value.extend_from_slice(&(suffix.len() as u32).to_le_bytes());
         }
         Ok((key, value))
+    }
+
+    /// 54000 for an entry whose columns are too long to be written.
+    pub fn check_key_size(key: &[u8], value: &[u8]) -> Result<()> {
+        let row = if value.first() == Some(&SUFFIX_IN_KEY) { Self::suffix(key, value)?.len() } else { 0 };
+        check_key_size(key.len() - row)
     }
 
     /// The row key without storage id that an entry stands for. Errors: XX001.

@@ -78,6 +78,7 @@ pub fn build_index(cx: &mut DdlContext<'_>, oid: Oid) -> Result<()> {
             layout.row_key(&full)?
         };
         let (key, value) = entry_layout.entry(values, &row_key)?;
+        IndexLayout::check_key_size(&key, &value)?;
         entries.add(key, value)?;
         Ok(true)
     })?;
@@ -192,7 +193,7 @@ impl Loader {
         let key = if self.layout.has_hidden_key() {
             self.layout.hidden_key(row_number::next(cx.store.as_ref()))
         } else {
-            self.layout.row_key(row)?
+            self.layout.new_row_key(row)?
         };
         let mut value = Vec::with_capacity(64);
         self.layout.encode(row, &mut value);
