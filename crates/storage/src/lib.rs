@@ -19,7 +19,6 @@
 mod ascending;
 mod census;
 pub mod clock;
-mod crc32c;
 mod cursor;
 pub mod dead_ranges;
 mod engine;
