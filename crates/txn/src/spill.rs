@@ -12,7 +12,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cairn_storage::spills::record::{begin_record, push_version};
 use cairn_storage::spills::{Commit, KeySpan, OwnVersion as StoredVersion, OwnWrites, Undone};
-use cairn_storage::{Engine, SpillNumber, Timestamp, key};
+use cairn_storage::{Engine, ReadStats, SpillNumber, Timestamp, Version, key};
 
 use crate::database::Inner;
 use crate::locks::LockOwner;
@@ -92,6 +92,19 @@ impl Spill {
     /// The last write of a key, whatever its command.
     pub(crate) fn newest(&self, engine: &Engine, key: &[u8]) -> Result<Option<(CommandId, Option<Bytes>)>> {
         self.newest_where(engine, key, |_| true)
+    }
+
+    /// The same, and the newest version that others have committed.
+    pub(crate) fn newest_with_committed(
+        &self,
+        engine: &Engine,
+        key: &[u8],
+        stats: &mut ReadStats,
+    ) -> Result<(Option<(CommandId, Option<Bytes>)>, Option<Version>)> {
+        match self.may_have(key) {
+            true => Ok(engine.newest_with_own(self.number, &self.undone, key, stats)?),
+            false => Ok((None, engine.get(key, Timestamp::MAX, stats)?)),
+        }
     }
 
     fn newest_where(

@@ -571,11 +571,19 @@ impl Transaction for Txn {
     }
 
     fn newest(&self, key: &[u8]) -> Result<Newest> {
+        let engine = &self.core.database.pipeline.engine;
+        let mut stats = ReadStats::default();
         let mut own = None;
+        let mut committed = None;
         let mut is_bulk = false;
         if self.core.touched() {
             let mut state = self.core.state.lock();
-            own = self.own_newest(&state, key)?;
+            own = state.writes.newest(key).map(|(command, value)| (command, value.clone()));
+            if let (None, Some(spill)) = (&own, &state.spill) {
+                let (spilled, version) = spill.newest_with_committed(engine, key, &mut stats)?;
+                own = spilled;
+                committed = Some(version);
+            }
             if let Some(bulk) = state.created_mut(key) {
                 own = own.or(bulk.buffered(key).map(|(command, value)| (command, Some(value.clone()))));
                 if own.is_some() || !bulk.may_be_stored(key) {
@@ -585,8 +593,10 @@ impl Transaction for Txn {
                 is_bulk = true;
             }
         }
-        let mut stats = ReadStats::default();
-        let version = self.core.database.pipeline.engine.get(key, Timestamp::MAX, &mut stats)?;
+        let version = match committed {
+            Some(version) => version,
+            None => engine.get(key, Timestamp::MAX, &mut stats)?,
+        };
         self.core.add_stats(&stats);
         let (time, value) = version.map_or((Timestamp::MIN, None), |version| (version.time, version.value));
         if is_bulk {

@@ -3,10 +3,12 @@
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::record::{self, Writes};
 use super::{Commit, OwnVersion, SpillNumber, SpillState, Spills, Undone};
 use crate::value::{self, Stored};
-use crate::{Engine, Result, Timestamp};
+use crate::{Engine, ReadStats, Result, Timestamp, Version};
 
 /// An entry of the store to a reader. Payloads are `None` for tombstones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,6 +144,41 @@ impl Engine {
             reader.next();
         }
         Ok(())
+    }
+
+    /// The last write that a running spill has made of a key and not undone, with its command; and the newest committed version.
+    pub fn newest_with_own(
+        &self,
+        number: SpillNumber,
+        undone: &Undone,
+        key: &[u8],
+        stats: &mut ReadStats,
+    ) -> Result<(Option<(u32, Option<Bytes>)>, Option<Version>)> {
+        stats.counters.requests += 1;
+        stats.counters.seeks += 1;
+        let mut entries = self.entry_reader();
+        let mut reader = self.point_reader()?;
+        reader.seek_version(key, Timestamp::MAX);
+        let mut own = None;
+        while let Some((time, stored)) = reader.entry_of(key)? {
+            if let Stored::Provisional(record) = value::read_stored(stored)?
+                && let (of, writes) = record::split(record)?
+                && of == number
+            {
+                if own.is_none() {
+                    let newest = writes.newest(undone)?;
+                    own = newest.map(|write| (write.command, write.value.map(Bytes::copy_from_slice)));
+                }
+            } else if let Entry::Version(time, payload) = entries.read(time, stored)? {
+                stats.newest_seen = stats.newest_seen.max(time);
+                let value = payload.map(Bytes::copy_from_slice);
+                return Ok((own, Some(Version { time, value })));
+            }
+            stats.counters.versions_skipped += 1;
+            stats.counters.nexts += 1;
+            reader.next();
+        }
+        Ok((own, None))
     }
 
     /// Provisional records among the entries of a key; for tests.
