@@ -22,6 +22,7 @@ use crate::gc::{self, Retention};
 use crate::iterator::{Mode, OwnedIterator, Pool};
 use crate::log_check::{self, Note};
 use crate::log_files::{LogFiles, logs};
+use crate::manifest_check;
 use crate::meta::{self, Counter, SequenceRecord};
 use crate::row_locks::COLUMN_FAMILY as ROW_LOCKS;
 use crate::spills::{Entry, EntryReader, Spills, place};
@@ -63,6 +64,7 @@ pub struct Engine {
     synced: AtomicU64,
     /// The log that was new when the directory was opened.
     first_log: u32,
+    manifest: manifest_check::Saver,
 }
 
 /// Told of every [`Engine::sync`]: before it begins, and after it succeeded.
@@ -92,7 +94,8 @@ impl Engine {
         if engine_options.create {
             std::fs::create_dir_all(path).map_err(|source| Error::File { path: path.to_owned(), source })?;
         }
-        refuse_without_current(path)?;
+        refuse_without_current(path, engine_options.create)?;
+        manifest_check::check(path)?;
         let collector = Arc::new(gc::Shared::new(engine_options.garbage_collection));
         let rocks = options::directory(engine_options, resources);
         // Column families of a newer version must be named to open the directory at all, and only an open one
@@ -141,6 +144,7 @@ impl Engine {
             synced: AtomicU64::new(0),
             // A number that is too large makes notes say nothing.
             first_log: newest_log.and_then(|log| log.number.try_into().ok()).unwrap_or(u32::MAX),
+            manifest: manifest_check::Saver::default(),
         };
         engine.check_format()?;
         engine.delete_pending_storages()?;
@@ -161,6 +165,7 @@ impl Engine {
         engine.note_durable(ceiling);
         engine.read_history()?;
         clock.advance_past(ceiling);
+        engine.save_manifest()?;
         Ok(engine)
     }
 
@@ -312,7 +317,8 @@ impl Engine {
         self.ceiling.store(ceiling.0, Ordering::Release);
         self.sync()?;
         self.pool.clear();
-        self.flush()
+        self.flush()?;
+        self.save_manifest()
     }
 
     // ---- reading ----------------------------------------------------------------------------------------
@@ -427,6 +433,12 @@ impl Engine {
         Ok(Checkpoint::new(&self.db)?.create_checkpoint(path)?)
     }
 
+    /// Writes down how much the MANIFEST has, if that is news: the next opening refuses one that has less. To be called after a
+    /// flush that matters, and now and then.
+    pub fn save_manifest(&self) -> Result<()> {
+        self.manifest.save(&self.path)
+    }
+
     /// Writes the memtables to files.
     pub fn flush(&self) -> Result<()> {
         self.db.flush()?;
@@ -440,21 +452,22 @@ impl Engine {
     }
 }
 
-/// Without CURRENT, RocksDB takes a directory for an empty one, and removes what it finds there.
-fn refuse_without_current(path: &Path) -> Result<()> {
-    if path.join("CURRENT").exists() {
+/// Without CURRENT, RocksDB takes a directory for an empty one, and removes what it finds there; or begins one, and then refuses it.
+fn refuse_without_current(path: &Path, create: bool) -> Result<()> {
+    let current = path.join("CURRENT");
+    if current.exists() {
         return Ok(());
+    }
+    if !create {
+        let detail = format!("\"{}\" is missing", current.display());
+        return Err(Error::Corruption { what: "database directory", detail });
     }
     let Ok(entries) = std::fs::read_dir(path) else { return Ok(()) };
     for entry in entries {
         let found = entry.map_err(|source| Error::File { path: path.to_owned(), source })?.path();
         // A crash while the directory was being created leaves neither.
         if found.extension().is_some_and(|extension| extension == "sst" || extension == "log") {
-            let detail = format!(
-                "\"{}\" is missing, \"{}\" is there",
-                path.join("CURRENT").display(),
-                found.display()
-            );
+            let detail = format!("\"{}\" is missing, \"{}\" is there", current.display(), found.display());
             return Err(Error::Corruption { what: "database directory", detail });
         }
     }

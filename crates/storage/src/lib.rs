@@ -29,6 +29,7 @@ mod iterator;
 pub mod key;
 mod log_check;
 pub mod log_files;
+mod manifest_check;
 mod memory;
 pub mod meta;
 pub mod options;

@@ -89,6 +89,10 @@ impl Shared {
             if let Err(error) = round(pipeline, &stopping) {
                 tracing::warn!(%error, path = %pipeline.engine.path().display(), "collecting garbage failed");
             }
+            // Not on the sync thread, which others wait for: it has fsyncs of its own.
+            if let Err(error) = checked(pipeline, pipeline.engine.save_manifest()) {
+                tracing::warn!(%error, path = %pipeline.engine.path().display(), "checking the MANIFEST failed");
+            }
         }
     }
 }

@@ -73,7 +73,7 @@ impl SystemStore {
             self.end_process("fsync", &error);
         }
         // One damaged byte of a log takes everything behind it.
-        match self.engine.flush() {
+        match self.engine.flush().and_then(|()| self.engine.save_manifest()) {
             Err(error @ StorageError::Io(_)) => self.end_process("writing a file", &error),
             Err(error) => {
                 tracing::warn!(%error, "a change of databases or roles is in the log of the system store alone");
