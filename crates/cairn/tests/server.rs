@@ -304,6 +304,73 @@ fn a_newer_format_is_refused() {
     assert!(said.contains("has format 4000000; this version of Cairn reads formats up to"), "{said}");
 }
 
+/// A lost list of databases, and what the message tells to do about it.
+#[test]
+fn databases_without_a_list() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let server = Server::cairn_at(Path::new(CAIRN), &data).expect("starts");
+    server.sql("create table precious (id int); insert into precious values (1), (2)").expect("rows");
+    server.sql("create database more").expect("a database");
+    server.stop().expect("stops");
+    std::fs::remove_dir_all(data.join("system")).expect("is there");
+    for _ in 0..2 {
+        let said = refused(&data);
+        assert!(said.contains("databases/5\"") && said.contains("databases/16384\""), "{said}");
+        assert!(said.contains("--adopt-databases"), "{said}");
+    }
+    let adopt = |command: &mut Command| {
+        command.arg("--adopt-databases");
+    };
+    let server = Server::cairn_with(Path::new(CAIRN), &data, adopt).expect("starts");
+    let names = server.sql("select string_agg(datname, ' ' order by oid) from pg_database").expect("a list");
+    assert_eq!(names.trim(), "template1 template0 postgres recovered_16384");
+    assert_eq!(server.sql("select count(*) from precious").expect("a table").trim(), "2");
+    server.sql("alter database recovered_16384 rename to more").expect("a new name");
+    server.stop().expect("stops");
+    let server = Server::cairn_at(Path::new(CAIRN), &data).expect("starts");
+    assert_eq!(server.sql("select count(*) from precious").expect("a table").trim(), "2");
+}
+
+/// A changed bit in the middle of a database's newest log: whoever connects is told, and other databases go on.
+#[test]
+fn a_damaged_log() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let server = Server::cairn_at(Path::new(CAIRN), &data).expect("starts");
+    server.sql("create database d").expect("a database");
+    let mut client = connect(&server, "user=postgres dbname=d").expect("a connection");
+    client.batch_execute("create table t (id int)").expect("a table");
+    for number in 0..50 {
+        client.batch_execute(&format!("insert into t values ({number})")).expect("a row");
+    }
+    server.kill().expect("is killed");
+    let logs = std::fs::read_dir(data.join("databases/16384")).expect("is there");
+    let logs = logs.map(|entry| entry.expect("an entry").path());
+    let newest = logs.filter(|path| path.extension().is_some_and(|found| found == "log")).max();
+    let newest = newest.expect("a log");
+    let mut bytes = std::fs::read(&newest).expect("a log");
+    let length = bytes.iter().rposition(|&byte| byte != 0).expect("commits");
+    bytes[length * 3 / 4] ^= 1;
+    std::fs::write(&newest, bytes).expect("writes");
+    let server = Server::cairn_at(Path::new(CAIRN), &data).expect("starts");
+    assert_eq!(server.sql("select 1").expect("another database").trim(), "1");
+    let error = connect(&server, "user=postgres dbname=d").err().expect("refused");
+    assert_eq!(state(&error), "XX001");
+    let error = error.as_db_error().expect("an error of the server");
+    assert!(error.message().contains(&newest.display().to_string()), "{error}");
+    assert!(error.hint().expect("what to do").contains("--truncate-damaged-log"), "{error}");
+    server.stop().expect("stops");
+    let give_up = |command: &mut Command| {
+        command.arg("--truncate-damaged-log");
+    };
+    let server = Server::cairn_with(Path::new(CAIRN), &data, give_up).expect("starts");
+    let mut client = connect(&server, "user=postgres dbname=d").expect("a connection");
+    let left: i64 = client.query_one("select count(*) from t", &[]).expect("a count").get(0);
+    assert!((1..50).contains(&left), "{left}");
+    assert!(server.log().contains("given up"), "{}", server.log());
+}
+
 /// What is read and written stays within what the server was given, about.
 #[test]
 fn memory_as_told() {
