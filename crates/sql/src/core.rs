@@ -13,8 +13,8 @@ use cairn_analyze::{AnalyzeContext, Parameters};
 use cairn_catalog::acl::{self, Item, Malformed, ObjectKind};
 use cairn_catalog::columns::pg_namespace;
 use cairn_catalog::{Catalog, RowExt, SearchPath, SharedCatalogs};
-use cairn_exec::TxnResultExt;
 use cairn_exec::dml::TransactionConstraints;
+use cairn_exec::{Plan, TxnResultExt};
 use cairn_txn::{Snapshot, Transaction};
 use cairn_types::{
     CallInfo, Datum, EnumValue, Env, Error, FormatSettings, Oid, Result, Severity, Text, TypeShape, err,
@@ -63,6 +63,8 @@ pub struct Core {
     pub(crate) read_past: Cell<bool>,
     pub(crate) notify: RefCell<Pending>,
     pub(crate) portals: RefCell<Portals>,
+    /// Plans that are being run, by statements or open cursors; see [`Core::uses`].
+    pub(crate) running: Rc<RefCell<Vec<Arc<Plan>>>>,
     pub(crate) prepared: RefCell<PreparedStatements>,
     pub(crate) functions: RefCell<crate::routines::FunctionCache>,
     /// `select null`, analyzed: what lone expressions are put into.
@@ -204,6 +206,7 @@ impl Core {
             read_past: Cell::new(false),
             notify: RefCell::default(),
             portals: RefCell::default(),
+            running: Rc::default(),
             prepared: RefCell::default(),
             functions: RefCell::default(),
             lone_select: OnceCell::new(),

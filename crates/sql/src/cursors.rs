@@ -89,6 +89,7 @@ pub(crate) fn open_plan(
         relations: plan.positions.iter().map(|position| position.relation).collect(),
         locks: plan.relations.iter().any(|used| matches!(used.usage, Usage::Lock(_))),
     };
+    portal.in_use = Some(core.uses(&plan));
     portal.state = State::Running(Box::new(Execution::start(plan, params, snapshot, Watch::Off)));
     portal.cursor = Some(options);
     core.add_portal(portal)?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cairn_analyze::Parameters;
 use cairn_analyze::query::{Query, Statement};
 use cairn_catalog::columns::pg_namespace;
-use cairn_catalog::{Catalog, Proc, RowExt, SearchPath};
+use cairn_catalog::{Catalog, Index, Proc, RowExt, SearchPath};
 use cairn_exec::{Plan, TxnResultExt};
 use cairn_txn::{CommandId, Isolation, Snapshot, Timestamp, Transaction};
 use cairn_types::{Datum, Env, Error, Oid, Result};
@@ -196,6 +196,14 @@ impl DdlHost for Definition<'_> {
             return Ok(password.to_owned());
         }
         crate::password::scram_verifier(password)
+    }
+
+    fn is_in_use(&self, relation: Oid) -> bool {
+        self.core.is_in_use(relation)
+    }
+
+    fn is_index_in_use(&self, index: &Index) -> bool {
+        self.core.is_index_in_use(index)
     }
 
     fn has_pending_checks(&self, table: Oid) -> Result<bool> {

@@ -111,6 +111,7 @@ fn show_query(
         }
     };
     let snapshot = core.push_snapshot(&transaction)?;
+    let _in_use = core.uses(&plan);
     let lines = core.with_exec(|cx| {
         let planning = options.summary.then_some(planning);
         cairn_exec::explain::explain(&plan, options, planning, snapshot, params, cx)

@@ -15,6 +15,7 @@ use hashbrown::HashMap;
 
 use crate::client::ResultShape;
 use crate::core::Core;
+use crate::run::InUse;
 use crate::session::PreparedStatement;
 use crate::statement::Compiled;
 
@@ -34,6 +35,8 @@ pub struct Portal {
     pub params: Arc<[Datum]>,
     pub shape: Option<ResultShape>,
     pub state: State,
+    /// From its first row on; a held cursor's tables are free again.
+    pub(crate) in_use: Option<InUse>,
     /// Made by DECLARE (or PL/pgSQL): FETCH and pg_cursors see it.
     pub cursor: Option<CursorOptions>,
     pub positions: Positions,
@@ -147,6 +150,7 @@ impl Portal {
             positions: Positions::default(),
             shape,
             state: State::Ready,
+            in_use: None,
             cursor: None,
             passed: 0,
             ended: false,
@@ -178,6 +182,7 @@ impl Core {
         let (name, state) = {
             let mut portal =
                 portal.try_borrow_mut().map_err(|_| Error::internal("a portal is closed while it runs"))?;
+            portal.in_use = None;
             (Arc::clone(&portal.name), std::mem::replace(&mut portal.state, State::Done))
         };
         self.portals.borrow_mut().remove(&name);
@@ -206,7 +211,9 @@ impl Core {
             }
             if holds {
                 crate::cursors::store_rows(self, &mut portal.borrow_mut())?;
-                portal.borrow_mut().held = true;
+                let mut portal = portal.borrow_mut();
+                portal.held = true;
+                portal.in_use = None;
             } else {
                 self.close(&portal)?;
             }

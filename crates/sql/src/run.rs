@@ -1,19 +1,37 @@
 //! Running plans: snapshot, table locks, rows to whoever wants them, the end of the command.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use cairn_analyze::query::{CommandType, LockStrength};
+use cairn_catalog::Index;
 use cairn_exec::execution::Watch;
+use cairn_exec::plan::RelationUse;
 use cairn_exec::{ExecContext, Execution, Plan, TxnResultExt, Usage};
 use cairn_txn::{LockScope, LockTag, Snapshot, TableLockMode, Transaction, WaitPolicy};
 use cairn_types::oid::{FIRST_USER_OID, catalogs};
-use cairn_types::{Datum, Result, err};
+use cairn_types::{Datum, Oid, Result, err};
 
 use crate::client::{Client, ResultShape};
 use crate::core::Core;
 use crate::statement::Compiled;
 use crate::transaction::Phase;
+
+/// While it lives, the tables of a plan count as used by the session.
+pub(crate) struct InUse {
+    running: Rc<RefCell<Vec<Arc<Plan>>>>,
+    plan: *const Plan,
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        let mut running = self.running.borrow_mut();
+        if let Some(place) = running.iter().rposition(|plan| Arc::as_ptr(plan) == self.plan) {
+            running.swap_remove(place);
+        }
+    }
+}
 
 impl Core {
     /// The session as the executor wants it; a transaction must have begun.
@@ -159,6 +177,27 @@ impl Core {
         }
     }
 
+    /// The tables of a plan are in use by this session, which must not alter them, for as long as the answer lives.
+    pub(crate) fn uses(&self, plan: &Arc<Plan>) -> InUse {
+        self.running.borrow_mut().push(Arc::clone(plan));
+        InUse { running: Rc::clone(&self.running), plan: Arc::as_ptr(plan) }
+    }
+
+    /// Whether a running statement or an open cursor of this session reads or writes a relation.
+    pub(crate) fn is_in_use(&self, relation: Oid) -> bool {
+        let uses = |plan: &Arc<Plan>| plan.relations.iter().any(|used| used.relation == relation);
+        self.running.borrow().iter().any(uses)
+    }
+
+    /// The same of an index: read by a scan, or kept up to date with its table.
+    pub(crate) fn is_index_in_use(&self, index: &Index) -> bool {
+        let uses = |plan: &Arc<Plan>| {
+            let writes = |used: &RelationUse| used.relation == index.table && used.usage == Usage::Write;
+            plan.indexes.iter().any(|used| used.index == index.storage) || plan.relations.iter().any(writes)
+        };
+        self.running.borrow().iter().any(uses)
+    }
+
     /// Runs a plan to its end. `sink` gets every row. The number of rows, or of rows changed.
     pub(crate) fn run_plan(
         &self,
@@ -188,6 +227,7 @@ impl Core {
         sink: &mut dyn FnMut(&[Datum]) -> Result<()>,
     ) -> Result<u64> {
         let mut execution = Execution::start(Arc::clone(plan), params, snapshot, Watch::Off);
+        let _in_use = self.uses(plan);
         self.with_exec(|cx| {
             let mut rows = 0;
             if plan.returns_rows() {

@@ -586,6 +586,7 @@ impl Session {
         };
         if result.is_err() {
             portal.state = State::Done;
+            portal.in_use = None;
         }
         result
     }
@@ -682,6 +683,7 @@ fn execute_plan(
             core.pop_snapshot();
             let execution =
                 Execution::start(Arc::clone(plan), Arc::clone(&portal.params), snapshot, Watch::Off);
+            portal.in_use = Some(core.uses(plan));
             portal.state = State::Running(Box::new(execution));
         }
         portal.compiled = Some(compiled);
@@ -711,6 +713,7 @@ fn execute_plan(
             core.send_notices(client);
             if ended {
                 portal.state = State::Done;
+                portal.in_use = None;
                 client.command_complete(&format!("SELECT {sent}"));
             } else {
                 client.portal_suspended();

@@ -19,10 +19,10 @@ pub mod write;
 
 use std::sync::Arc;
 
-use cairn_analyze::query::{CommandType, OnConflict, Query, TargetEntry};
+use cairn_analyze::query::{CommandType, Expr, OnConflict, Query, TargetEntry};
 use cairn_catalog::Relation;
 use cairn_txn::{CommandId, Snapshot, Timestamp};
-use cairn_types::{Error, Result, err};
+use cairn_types::{Error, Result, Text, err};
 
 use self::lock_rows::RowPlace;
 use self::modify::{Action, Conflict, ConflictUpdate, Located, Modify, SetList};
@@ -44,6 +44,7 @@ pub(crate) const NEWEST: Snapshot = Snapshot { read_time: Timestamp::MAX, comman
 /// Plans an INSERT, UPDATE or DELETE.
 pub fn plan(planner: &mut Planner<'_>, query: &Query) -> Result<Planned> {
     let main = planner.levels.is_empty();
+    let cursor = cursor_of(query);
     let source = planner.plan_source(query)?;
     let range =
         query.result_relation.ok_or_else(|| Error::internal("a data-modifying query without target"))?;
@@ -101,7 +102,7 @@ pub fn plan(planner: &mut Planner<'_>, query: &Query) -> Result<Planned> {
     let tid = rel.tid;
     let outputs = outputs?;
     let alias = query.range_table[range].alias.to_string();
-    let operator = Modify { returning: !outputs.is_empty(), targets, action, main, tid, alias };
+    let operator = Modify { returning: !outputs.is_empty(), targets, action, main, tid, alias, cursor };
     let (startup, total, width) = (source.startup_cost, source.total_cost, source.width);
     let rows = source.rows;
     let mut tree = planner.node(operator, vec![source]);
@@ -109,6 +110,14 @@ pub fn plan(planner: &mut Planner<'_>, query: &Query) -> Result<Planned> {
     // Without RETURNING nothing comes out, and PostgreSQL shows it so.
     (tree.rows, tree.width) = if outputs.is_empty() { (0.0, 0) } else { (rows, width) };
     Ok(Planned { tree, outputs })
+}
+
+/// The cursor of `where current of`, which is all that WHERE says then.
+fn cursor_of(query: &Query) -> Option<Text> {
+    match &query.filter {
+        Some(Expr::CurrentOf { cursor }) => Some(Arc::clone(cursor)),
+        _ => None,
+    }
 }
 
 /// Values by column.

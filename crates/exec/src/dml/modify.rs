@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use cairn_catalog::TypeRef;
 use cairn_txn::{CommandId, Isolation, Newest, RowLockMode};
-use cairn_types::{Datum, Error, Result, Row, bail, err};
+use cairn_types::{Datum, Error, Result, Row, Text, bail, err};
 use smallvec::SmallVec;
 
 use super::events;
@@ -39,6 +39,8 @@ pub struct Modify {
     pub tid: Option<usize>,
     /// For EXPLAIN.
     pub alias: String,
+    /// `where current of`: the cursor has to stand on a row of the table, whatever rows the input finds.
+    pub cursor: Option<Text>,
 }
 
 #[derive(Debug)]
@@ -93,6 +95,7 @@ impl Operator for Modify {
             bulk: BulkPaths::default(),
             inserted: 0,
             old: Row::new(),
+            started: false,
             done: false,
         })
     }
@@ -133,11 +136,17 @@ struct ModifyState {
     inserted: u64,
     /// The old row; kept for its allocation.
     old: Row,
+    started: bool,
     done: bool,
 }
 
 impl Node for ModifyState {
     fn next(&mut self, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<bool> {
+        if !std::mem::replace(&mut self.started, true)
+            && let Some(cursor) = &self.plan.cursor
+        {
+            cx.runner.cursor_position(cursor, self.plan.targets.tables[0].relation().oid)?;
+        }
         while !self.done {
             if !self.input.next(cx, frame)? {
                 self.done = true;

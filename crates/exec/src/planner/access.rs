@@ -346,6 +346,9 @@ impl Planner<'_> {
                     || relation.storage == 0
                     || relation.kind == RelationKind::Sequence =>
                 {
+                    if relation.kind == RelationKind::Sequence {
+                        self.uses(relation.oid, Usage::Read);
+                    }
                     return self.system_paths(range, relation, own, joins);
                 }
                 RelationKind::Table | RelationKind::MaterializedView | RelationKind::Toast => {

@@ -83,7 +83,7 @@ pub fn alter(
     names::check_not_system(&relation)?;
     cx.require_table_owner(&relation)?;
     check_kind(&relation, statement.objtype())?;
-    cx.require_no_pending_checks(&relation, "ALTER TABLE")?;
+    cx.require_not_in_use(&relation, "ALTER TABLE")?;
     let mut commands = Vec::new();
     for node in &statement.cmds {
         if let NodeEnum::AlterTableCmd(command) = inner(node)? {

@@ -43,6 +43,10 @@ pub trait DdlHost {
     fn check_function(&self, catalog: &Arc<Catalog>, proc: &Arc<Proc>) -> Result<()>;
     /// The verifier that is stored for a password (SCRAM-SHA-256); one that is a verifier already is kept.
     fn password_verifier(&self, password: &str) -> Result<String>;
+    /// Whether a running statement or an open cursor of the session reads or writes the relation.
+    fn is_in_use(&self, relation: Oid) -> bool;
+    /// The same of an index.
+    fn is_index_in_use(&self, index: &Index) -> bool;
     /// Whether rows of the table wait for a check at the transaction's end.
     fn has_pending_checks(&self, table: Oid) -> Result<bool>;
     /// Work that the server does in a database by itself ends, so that it does not hold up who wants it for itself.
@@ -114,8 +118,12 @@ impl<'a> DdlContext<'a> {
         self.require_owner(ObjectKind::Table, relation.oid)
     }
 
-    /// 55006 if deferred checks still have to look at rows of the table: the command would take them away from under them.
-    pub fn require_no_pending_checks(&self, relation: &Relation, command: &str) -> Result<()> {
+    /// 55006 if statements or cursors of this session are reading or writing the table, or if deferred checks still have to look
+    /// at its rows: the command would take them away from under them.
+    pub fn require_not_in_use(&self, relation: &Relation, command: &str) -> Result<()> {
+        if self.host.is_in_use(relation.oid) {
+            return Err(in_use(&relation.name, command));
+        }
         if self.host.has_pending_checks(relation.oid)? {
             return Err(err!(
                 OBJECT_IN_USE,
@@ -124,6 +132,14 @@ impl<'a> DdlContext<'a> {
             ));
         }
         Ok(())
+    }
+
+    /// The same of an index.
+    pub fn require_index_not_in_use(&self, index: Oid, command: &str) -> Result<()> {
+        match self.catalog.index(index) {
+            Some(index) if self.host.is_index_in_use(index) => Err(in_use(&index.name, command)),
+            _ => Ok(()),
+        }
     }
 
     pub fn analyze_context(&self) -> AnalyzeContext<'_> {
@@ -192,4 +208,12 @@ impl<'a> DdlContext<'a> {
         let row = self.shared.as_ref().and_then(|shared| shared.role(name)).ok_or_else(missing)?;
         Ok(cairn_catalog::RowExt::oid(&*row, cairn_catalog::columns::pg_authid::OID))
     }
+}
+
+#[cold]
+fn in_use(name: &str, command: &str) -> Error {
+    err!(
+        OBJECT_IN_USE,
+        "cannot {command} \"{name}\" because it is being used by active queries in this session"
+    )
 }

@@ -366,8 +366,9 @@ fn reorder_tables(
 fn lock_all(cx: &mut DdlContext<'_>, objects: &[Address]) -> Result<()> {
     for address in objects.iter().filter(|address| address.class == pg_class::TABLE && address.sub == 0) {
         cx.lock(pg_class::TABLE, address.object, TableLockMode::AccessExclusive)?;
+        cx.require_index_not_in_use(address.object, "DROP INDEX")?;
         if let Some(relation) = cx.catalog.relation(address.object) {
-            cx.require_no_pending_checks(relation, "DROP TABLE")?;
+            cx.require_not_in_use(relation, "DROP TABLE")?;
         }
     }
     Ok(())

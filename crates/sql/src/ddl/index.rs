@@ -90,7 +90,7 @@ pub fn create(cx: &mut DdlContext<'_>, statement: &protobuf::IndexStmt, orders: 
     }
     names::check_not_system(&table)?;
     cx.require_table_owner(&table)?;
-    cx.require_no_pending_checks(&table, "CREATE INDEX")?;
+    cx.require_not_in_use(&table, "CREATE INDEX")?;
     let mut spec = read(statement)?;
     for order in orders {
         for key in spec.keys.iter_mut().filter(|key| *key.column == *order.column) {
@@ -612,6 +612,7 @@ pub fn reindex(cx: &mut DdlContext<'_>, statement: &protobuf::ReindexStmt) -> Re
         if cx.index(oid).is_err() || cx.relation(index.table)?.is_ordered_by(&index) {
             continue;
         }
+        cx.require_index_not_in_use(oid, "REINDEX INDEX")?;
         data::rebuild_index(cx, oid)?;
     }
     Ok(())

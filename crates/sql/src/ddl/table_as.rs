@@ -120,6 +120,7 @@ pub fn refresh(cx: &mut DdlContext<'_>, statement: &protobuf::RefreshMatViewStmt
             "Create a unique index with no WHERE clause on one or more columns of the materialized view.",
         ));
     }
+    cx.require_not_in_use(&view, "REFRESH MATERIALIZED VIEW")?;
     let stored =
         view.view_query.clone().ok_or_else(|| Error::internal("a materialized view without a query"))?;
     let query = text::read_query(&stored, &cx.catalog, cx.env)?;

@@ -24,7 +24,7 @@ pub fn truncate(cx: &mut DdlContext<'_>, statement: &protobuf::TruncateStmt) -> 
             return Err(err!(WRONG_OBJECT_TYPE, "\"{}\" is not a table", table.name));
         }
         names::check_not_system(&table)?;
-        cx.require_no_pending_checks(&table, "TRUNCATE")?;
+        cx.require_not_in_use(&table, "TRUNCATE")?;
         if !tables.contains(&table.oid) {
             tables.push(table.oid);
         }
@@ -62,7 +62,7 @@ pub fn truncate_tables(
             cx.notice(format!("truncate cascades to table \"{}\"", referring.name));
             cx.lock(pg_class::TABLE, referring.oid, TableLockMode::AccessExclusive)?;
             cx.require(ObjectKind::Table, referring.oid, acl::TRUNCATE)?;
-            cx.require_no_pending_checks(&referring, "TRUNCATE")?;
+            cx.require_not_in_use(&referring, "TRUNCATE")?;
             tables.push(referring.oid);
         }
     }

@@ -15,6 +15,7 @@ use super::spi::{Column, CursorMove, FragmentKind, Prepared, RowSource, Spi, Sub
 use crate::core::Core;
 use crate::cursors::{self, Motion};
 use crate::portal::{CursorOptions, Scroll};
+use crate::run::InUse;
 use crate::statement::{Compiled, Kind, Purpose};
 use crate::utility::{self, Invocation, Outcome};
 
@@ -106,6 +107,7 @@ struct Running {
     transaction: Arc<dyn Transaction>,
     columns: Vec<Column>,
     execution: Execution,
+    _in_use: InUse,
     /// All rows of a statement that changes something, once it has run: it is over before its first row is looked at, and whatever
     /// becomes of the others.
     stored: Option<RowStore>,
@@ -300,12 +302,14 @@ impl Spi for Core {
                     transaction.advance_command();
                 }
                 let snapshot = self.snapshot_for(&plan, &transaction)?;
+                let in_use = self.uses(&plan);
                 let execution = Execution::start(plan, params, snapshot, Watch::Off);
                 Ok(Box::new(Running {
                     core,
                     transaction,
                     columns: fragment.columns.clone(),
                     execution,
+                    _in_use: in_use,
                     stored: None,
                     ended: false,
                     rows: 0,
