@@ -1,8 +1,9 @@
 //! One client's connection, from its first byte to its last: the message loop (manual, section 55.2.2 to 55.2.4).
 //!
 //! A thread of its own runs it. Answers are gathered and sent when the client waits for them: at ReadyForQuery and
-//! Flush, with a notice, or in between when a result is large. After an error in the extended protocol everything up to the next Sync is skipped. Whatever
-//! goes wrong in here, a panic included, ends this connection at most.
+//! Flush, with a notice or an error, or in between when a result is large. After an error in the extended protocol
+//! everything up to the next Sync is skipped, so the error leaves at once: the client may be waiting for it before it
+//! says Sync. Whatever goes wrong in here, a panic included, ends this connection at most.
 //!
 //! A connection whose client says nothing for a while *rests*: it gives back buffers, and the stack that statements have used ([`rest`]).
 
@@ -193,9 +194,9 @@ impl Connection {
             // What remains of a COPY that failed.
             frontend::COPY_DATA | frontend::COPY_DONE | frontend::COPY_FAIL => {}
             frontend::PARSE | frontend::BIND | frontend::DESCRIBE | frontend::EXECUTE | frontend::CLOSE => {
-                let done = self.extended(kind, body);
-                self.skipping = done.is_err();
-                self.answer(done)?;
+                if let Err(error) = self.extended(kind, body) {
+                    self.skip_to_sync(error)?;
+                }
             }
             _ => {
                 return Err(err!(PROTOCOL_VIOLATION, "invalid frontend message type {kind}"));
@@ -214,6 +215,13 @@ impl Connection {
             }
             Ok(()) => Ok(()),
         }
+    }
+
+    /// Reports a failed message of the extended protocol at once, and skips what follows up to Sync.
+    fn skip_to_sync(&mut self, error: Error) -> Result<()> {
+        self.skipping = true;
+        self.answer(Err(error))?;
+        self.client.flush()
     }
 
     fn ready(&mut self) -> Result<()> {
@@ -307,8 +315,7 @@ impl Connection {
             }
             frontend::PARSE | frontend::BIND | frontend::DESCRIBE | frontend::EXECUTE | frontend::CLOSE => {
                 self.session.fail();
-                self.skipping = true;
-                self.answer(Err(error))
+                self.skip_to_sync(error)
             }
             _ => Err(err!(PROTOCOL_VIOLATION, "invalid message length")),
         }
