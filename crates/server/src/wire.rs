@@ -345,6 +345,9 @@ impl Output {
             optional(b'c', report.column.as_deref());
             optional(b'd', report.data_type.as_deref());
             optional(b'n', report.constraint.as_deref());
+            optional(b'F', Some(report.origin.file()));
+            optional(b'L', Some(&report.origin.line().to_string()));
+            optional(b'R', Some(report.origin.routine()));
             out.u8(0);
         });
     }

@@ -3,6 +3,7 @@
 //! have errors of their own, which one exhaustive match in `cairn-exec` turns into this one.
 
 use std::fmt;
+use std::panic::Location;
 
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -237,6 +238,41 @@ impl Severity {
     }
 }
 
+/// Where in Cairn's source an error was raised: the fields F, L and R of the protocol. It says nothing about what went
+/// wrong, so any two are equal.
+#[derive(Clone, Copy, Debug)]
+pub struct Origin {
+    location: &'static Location<'static>,
+    routine: Option<&'static str>,
+}
+
+impl Origin {
+    pub fn file(&self) -> &'static str {
+        self.location.file()
+    }
+
+    pub fn line(&self) -> u32 {
+        self.location.line()
+    }
+
+    /// The function that raised it where clients know that by name, else the module.
+    pub fn routine(&self) -> &'static str {
+        self.routine.unwrap_or_else(|| {
+            let path = self.file().trim_end_matches(".rs");
+            let path = path.strip_suffix("/mod").unwrap_or(path);
+            path.rsplit('/').next().unwrap_or(path)
+        })
+    }
+}
+
+impl PartialEq for Origin {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Origin {}
+
 /// One error (or notice) with PostgreSQL's fields. Boxed, so that a `Result` stays small.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Error(Box<Report>);
@@ -260,9 +296,11 @@ pub struct Report {
     pub column: Option<String>,
     pub data_type: Option<String>,
     pub constraint: Option<String>,
+    pub origin: Origin,
 }
 
 impl Error {
+    #[track_caller]
     pub fn new(sqlstate: SqlState, message: impl Into<String>) -> Self {
         Error(Box::new(Report {
             severity: Severity::Error,
@@ -278,28 +316,34 @@ impl Error {
             column: None,
             data_type: None,
             constraint: None,
+            origin: Origin { location: Location::caller(), routine: None },
         }))
     }
 
     /// 0A000, for what Cairn does not have yet; `what` names it: "window functions are not supported yet".
+    #[track_caller]
     pub fn unsupported(what: impl fmt::Display) -> Self {
         Error::new(sqlstate::FEATURE_NOT_SUPPORTED, format!("{what} not supported yet"))
     }
 
     /// XX000, for a broken promise between two parts of Cairn: always a bug.
+    #[track_caller]
     pub fn internal(message: impl Into<String>) -> Self {
         Error::new(sqlstate::INTERNAL_ERROR, message)
     }
 
     /// XX001, for bytes on disk that cannot be what they claim to be.
+    #[track_caller]
     pub fn corrupted(message: impl Into<String>) -> Self {
         Error::new(sqlstate::DATA_CORRUPTED, message)
     }
 
+    #[track_caller]
     pub fn notice(message: impl Into<String>) -> Self {
         Error::new(sqlstate::SUCCESSFUL_COMPLETION, message).severity(Severity::Notice)
     }
 
+    #[track_caller]
     pub fn warning(sqlstate: SqlState, message: impl Into<String>) -> Self {
         Error::new(sqlstate, message).severity(Severity::Warning)
     }
@@ -358,6 +402,13 @@ impl Error {
         self
     }
 
+    /// Names the function of PostgreSQL's that raises this error, where drivers look for it.
+    #[must_use]
+    pub fn routine(mut self, routine: &'static str) -> Self {
+        self.0.origin.routine = Some(routine);
+        self
+    }
+
     pub fn report(&self) -> &Report {
         &self.0
     }
@@ -403,4 +454,18 @@ macro_rules! err {
     ($state:ident, $($arg:tt)*) => {
         $crate::Error::new($crate::sqlstate::$state, format!($($arg)*))
     };
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn errors_know_where_they_were_raised() {
+        let line = line!() + 1;
+        let error = err!(DIVISION_BY_ZERO, "division by zero");
+        let origin = error.report().origin;
+        assert_eq!((origin.line(), origin.routine()), (line, "error"));
+        assert!(origin.file().ends_with("types/src/error.rs"), "{}", origin.file());
+        assert_eq!(error.clone().routine("int4div").report().origin.routine(), "int4div");
+        assert_eq!(error, err!(DIVISION_BY_ZERO, "division by zero"));
+    }
 }
