@@ -393,9 +393,6 @@ fn to_stdout(
     let client = invocation.client.as_deref_mut().ok_or_else(no_client)?;
     core.send_notices(client);
     client.copy_out_begin(wire_format(options), types.len())?;
-    if options.format == CopyFormat::Binary {
-        client.copy_out_data(Writer::binary_header())?;
-    }
     if options.header != Header::None {
         let names: Vec<&str> = types.iter().map(|(name, _)| *name).collect();
         client.copy_out_data(writer.header(&names))?;
@@ -410,8 +407,8 @@ fn to_stdout(
         }
         Ok(())
     })?;
-    if options.format == CopyFormat::Binary {
-        client.copy_out_data(Writer::binary_trailer())?;
+    if let Some(trailer) = writer.trailer() {
+        client.copy_out_data(trailer)?;
     }
     client.copy_out_end()?;
     core.settle(plan);

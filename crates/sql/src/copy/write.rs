@@ -11,6 +11,8 @@ pub struct Writer<'a> {
     force_quote: Vec<bool>,
     scratch: String,
     row: Vec<u8>,
+    /// The header of binary data is still to be written.
+    begins: bool,
 }
 
 impl<'a> Writer<'a> {
@@ -21,16 +23,27 @@ impl<'a> Writer<'a> {
             force_quote: columns.iter().map(|(name, _)| options.force_quote.contains(name)).collect(),
             scratch: String::new(),
             row: Vec::new(),
+            begins: options.format == CopyFormat::Binary,
         }
     }
 
-    /// What stands before the first row of binary data.
-    pub fn binary_header() -> &'static [u8] {
-        b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0"
+    /// Empties the buffer for what is sent next. The header of binary data is sent together with what comes first after
+    /// it, as PostgreSQL does: clients take each message for a row.
+    fn start(&mut self) {
+        self.row.clear();
+        if std::mem::take(&mut self.begins) {
+            self.row.extend_from_slice(b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0");
+        }
     }
 
-    pub fn binary_trailer() -> &'static [u8] {
-        b"\xff\xff"
+    /// What stands behind the last row: nothing in the formats of text.
+    pub fn trailer(&mut self) -> Option<&[u8]> {
+        if self.options.format != CopyFormat::Binary {
+            return None;
+        }
+        self.start();
+        self.row.extend_from_slice(b"\xff\xff");
+        Some(&self.row)
     }
 
     /// The line of column names.
@@ -51,7 +64,7 @@ impl<'a> Writer<'a> {
 
     /// One row, its line end included.
     pub fn row(&mut self, env: &dyn Env, values: &[Datum]) -> Result<&[u8]> {
-        self.row.clear();
+        self.start();
         if self.options.format == CopyFormat::Binary {
             self.row.extend_from_slice(&(values.len() as i16).to_be_bytes());
         }
