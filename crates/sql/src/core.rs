@@ -604,14 +604,15 @@ pub fn identifier_list(text: &str) -> Option<Vec<Text>> {
                 }
             }
             rest = quoted.get(end?..)?.trim_start();
+            // An empty one too: `set search_path = ''` is a path of one schema that does not exist.
             name = unquoted;
         } else {
             let end = rest.find(|c: char| c == ',' || c.is_whitespace()).unwrap_or(rest.len());
             name = rest[..end].to_lowercase();
+            if name.is_empty() {
+                return None;
+            }
             rest = rest[end..].trim_start();
-        }
-        if name.is_empty() {
-            return None;
         }
         names.push(Text::from(name));
         match rest.strip_prefix(',') {
@@ -786,7 +787,10 @@ mod tests {
         assert_eq!(list("\"$user\", public"), Some(vec!["$user".into(), "public".into()]));
         assert_eq!(list("A,\"B \"\"c\""), Some(vec!["a".into(), "B \"c".into()]));
         assert_eq!(list(""), Some(vec![]));
+        assert_eq!(list("\"\""), Some(vec![String::new()]));
+        assert_eq!(list("a, \"\""), Some(vec!["a".into(), String::new()]));
         assert_eq!(list("a,"), None);
+        assert_eq!(list("a,,b"), None);
         assert_eq!(list("\"a"), None);
         assert_eq!(list("a b"), None);
     }

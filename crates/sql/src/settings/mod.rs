@@ -29,6 +29,8 @@ use cairn_types::{
 pub use definition::{Context, Definition};
 pub use value::Value;
 
+use crate::core::identifier_list;
+
 pub const SERVER_VERSION: &str = "15.18 (Cairn)";
 
 /// Settings that the server reports to its client when they change.
@@ -489,7 +491,9 @@ fn check(definition: &Definition, value: Value) -> Result<Value> {
             Value::Text(datetime::zone::time_zone_name(&zone).into())
         }
         "client_encoding" => Value::Text(encoding(text).ok_or_else(invalid)??.into()),
-        "standard_conforming_strings" => value,
+        "search_path" if identifier_list(text).is_none() => {
+            return Err(invalid().detail("List syntax is invalid."));
+        }
         "session_replication_role" if text.as_ref() != "origin" => {
             return Err(Error::unsupported(format!("session_replication_role = {text} is")));
         }
@@ -688,6 +692,7 @@ mod tests {
         assert_eq!(fails(&mut settings, "client_encoding", "latin1"), "0A000");
         assert_eq!(fails(&mut settings, "client_encoding", "foo"), "22023");
         assert_eq!(fails(&mut settings, "timezone", "nowhere"), "22023");
+        assert_eq!(fails(&mut settings, "search_path", "a,,b"), "22023");
         assert_eq!(fails(&mut settings, "server_version", "1"), "55P02");
         assert_eq!(fails(&mut settings, "nothing", "1"), "42704");
         assert_eq!(fails(&mut settings, "1x.b", "1"), "42602");
