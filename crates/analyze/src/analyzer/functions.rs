@@ -232,6 +232,9 @@ impl Analyzer<'_> {
     ) -> Result<Expr> {
         let location = call.location;
         let name = self.qualified_name(&call.funcname).map_err(|error| error.at(location))?;
+        if !call.agg_within_group {
+            drop_void_parameters(&mut args, arg_names.len());
+        }
         let filter = match &call.agg_filter {
             Some(filter) => Some(self.filter_clause(filter)?),
             None => None,
@@ -776,6 +779,17 @@ impl Analyzer<'_> {
         }
         if columns.is_empty() { None } else { Some(columns) }
     }
+}
+
+/// Takes parameters of type void off the positional arguments, as PostgreSQL does for JDBC, which sends one for each OUT
+/// parameter of a function. (In CALL they stay, see [`Analyzer::parameter`].)
+fn drop_void_parameters(args: &mut Vec<Expr>, named: usize) {
+    let mut positional = args.len() - named;
+    args.retain(|arg| {
+        let is_positional = positional > 0;
+        positional = positional.saturating_sub(1);
+        !(is_positional && matches!(arg, Expr::Param { ty, .. } if ty.oid == types::VOID))
+    });
 }
 
 /// Named and mixed notation: parameter numbers of the call's arguments and then of the parameters left to their

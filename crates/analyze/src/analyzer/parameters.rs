@@ -3,7 +3,7 @@
 use cairn_catalog::TypeRef;
 use cairn_types::{Oid, Result, err, types};
 
-use super::{Analyzer, Parameters};
+use super::{Analyzer, ExprKind, Parameters};
 use crate::query::*;
 
 /// PostgreSQL's bound on parameter numbers (the protocol's 16 bits).
@@ -26,15 +26,17 @@ impl Analyzer<'_> {
                 if index >= PARAMETERS_MAX {
                     return Err(missing());
                 }
+                let is_call_argument = self.level().kind == ExprKind::CallArgument;
                 let mut inferred = inferred.borrow_mut();
                 if inferred.len() <= index {
                     inferred.resize(index + 1, 0);
                 }
-                let known = inferred[index];
-                if known == 0 {
-                    inferred[index] = types::UNKNOWN;
+                let known = &mut inferred[index];
+                // JDBC says void for the OUT arguments of a procedure too, which has a parameter of some type there.
+                if *known == 0 || *known == types::VOID && is_call_argument {
+                    *known = types::UNKNOWN;
                 }
-                let ty = if known == 0 { types::UNKNOWN } else { known };
+                let ty = *known;
                 drop(inferred);
                 self.lookup.type_ref(ty)
             }
