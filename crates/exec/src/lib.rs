@@ -32,6 +32,7 @@ pub use plan::{IndexUse, Plan, RelationUse, ResultColumn, Usage};
 pub use planner::value_classes::ValueClasses;
 pub use planner::value_dependent::value_dependent_parameters;
 pub use planner::{
-    ExpressionSource, PlanContext, Planned, Planner, ReadTime, plan, plan_cursor, result_columns,
+    ExpressionSource, PlanContext, Planned, Planner, ReadTime, plan, plan_cursor, plan_prepared,
+    result_columns,
 };
 pub use spill::RowStore;

@@ -41,6 +41,8 @@ pub struct Plan {
     pub passed_over: Option<Timestamp>,
     /// For a cursor: where the keys of the rows are that make up a result row.
     pub positions: Vec<Position>,
+    /// Functions of constants in it fail, which was left to the execution.
+    pub has_failures: bool,
     /// The privileges that running it takes; who runs it asks for them.
     pub access: RequiredAccess,
 }

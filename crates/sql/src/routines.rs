@@ -11,7 +11,7 @@ use std::sync::Arc;
 use cairn_analyze::query::{Call, Expr};
 use cairn_analyze::{Coercion, NameConflict, ParamResolver, Parameters};
 use cairn_catalog::acl::{self, ObjectKind};
-use cairn_catalog::{ArgMode, Proc, TypeKind, TypeRef, Volatility};
+use cairn_catalog::{ArgMode, Proc, ProcKind, TypeKind, TypeRef, Volatility};
 use cairn_exec::{ExecContext, FunctionRunner, Plan};
 use cairn_functions::{RowStream, Rows};
 use cairn_types::oid::languages;
@@ -22,7 +22,7 @@ use pg_query::protobuf::{self, node::Node as NodeEnum};
 use crate::client::ResultColumn;
 use crate::core::Core;
 use crate::plpgsql;
-use crate::statement::{Compiled, Kind};
+use crate::statement::{Compiled, Kind, Purpose};
 use crate::utility::{self, Invocation, Outcome};
 
 /// What has been prepared of functions.
@@ -169,7 +169,7 @@ impl Core {
                             self,
                             &self.catalog()?,
                             &query,
-                            crate::statement::Purpose::Statement,
+                            Purpose::Statement,
                             &[],
                         )?))
                     }
@@ -326,8 +326,10 @@ impl Core {
         let fields = self.result_fields(proc, info);
         match fields {
             Some(fields) => {
-                // One column of the right row type is the result itself.
+                // One column of the right row type is the result itself, but never a procedure's: that has a column for
+                // each output, even if there is only one.
                 if let ([column], [value]) = (columns, row)
+                    && proc.kind != ProcKind::Procedure
                     && (column.oid == target.oid || matches!(value, Datum::Record(_)) && fields.len() != 1)
                 {
                     return Ok(value.clone());
@@ -386,8 +388,7 @@ impl Core {
                 typmod: -1,
             })
             .collect();
-        let many =
-            outputs.len() > 1 || proc.kind == cairn_catalog::ProcKind::Procedure && !outputs.is_empty();
+        let many = outputs.len() > 1 || proc.kind == ProcKind::Procedure && !outputs.is_empty();
         if many {
             return Some(outputs.into());
         }
@@ -536,8 +537,9 @@ impl Core {
                 for statement in &function.statements {
                     // Polymorphic bodies are checked when they are called.
                     if !polymorphic {
+                        let parameters = Parameters::Resolver(&function.arguments);
                         let compiled =
-                            Compiled::new(self, &statement.raw, Parameters::Resolver(&function.arguments))
+                            Compiled::for_purpose(self, &statement.raw, parameters, Purpose::Prepared)
                                 .map_err(|error| in_body(error, &statement.raw.source))?;
                         *statement.compiled.borrow_mut() = Some(Rc::new(compiled));
                     }
@@ -557,7 +559,7 @@ impl Core {
             .catalog()?
             .type_by_oid(result)
             .is_some_and(|ty| ty.kind == TypeKind::Pseudo && result != types::RECORD);
-        if is_pseudo || proc.kind == cairn_catalog::ProcKind::Procedure {
+        if is_pseudo || proc.kind == ProcKind::Procedure {
             return Ok(());
         }
         let mismatch = |detail: String| Err(self.mismatch(proc, result).detail(detail));
@@ -619,11 +621,13 @@ impl Core {
                 columns: output_slots.iter().map(|slot| parameter_types[*slot]).collect(),
                 slots: output_slots,
             },
-            (false, true) if result.oid == types::VOID || proc.kind == cairn_catalog::ProcKind::Procedure => {
-                Returns::Void
-            }
+            (false, true) if result.oid == types::VOID || proc.kind == ProcKind::Procedure => Returns::Void,
             (false, true) => Returns::Value(result),
-            (false, false) => Returns::Outputs { slots: output_slots, ty: result },
+            (false, false) => Returns::Outputs {
+                as_row: proc.kind == ProcKind::Procedure || output_slots.len() > 1,
+                slots: output_slots,
+                ty: result,
+            },
         };
         let signature = format!("{}({})", proc.name, crate::names::proc_signature(self, proc));
         Routine::new(self, signature, function, &parameter_types, returns)
@@ -698,10 +702,10 @@ pub struct PreparedCall {
 }
 
 impl PreparedCall {
-    pub fn new(core: &Core, call: &Call) -> Result<Self> {
+    pub fn new(core: &Core, call: &Call, purpose: Purpose) -> Result<Self> {
         let arguments = match call.args.is_empty() {
             true => None,
-            false => Some(Arc::new(utility::plan_of(core, call.args.clone())?)),
+            false => Some(Arc::new(utility::plan_of(core, call.args.clone(), purpose)?)),
         };
         let output = |(name, ty): &(Text, TypeRef)| RecordField {
             name: name.clone(),

@@ -46,7 +46,7 @@ impl Compiled {
         Self::for_purpose(core, raw, parameters, Purpose::Statement)
     }
 
-    /// [`Compiled::new`] of a query that a cursor may be opened over.
+    /// [`Compiled::new`] of a query that a cursor may be opened over, or of a statement that is prepared.
     pub fn for_purpose(
         core: &Core,
         raw: &Arc<RawStatement>,
@@ -60,14 +60,16 @@ impl Compiled {
         let (kind, columns) = match statement {
             Statement::Query(query) => {
                 let plan = Arc::new(plan_query(core, &catalog, &query, purpose, &[])?);
-                if !matches!(parameters, Parameters::None) {
+                if plan.has_failures {
+                    by_value = Some(ByValue::of_all_values(&query));
+                } else if !matches!(parameters, Parameters::None) {
                     by_value = ByValue::new(core, &catalog, &query, purpose)?;
                 }
                 let columns = plan.returns_rows().then(|| result_columns(&catalog, &plan.columns));
                 (Kind::Plan(plan), columns)
             }
             Statement::Call(call) => {
-                let prepared = PreparedCall::new(core, &call)?;
+                let prepared = PreparedCall::new(core, &call, purpose)?;
                 let columns = prepared.columns().cloned();
                 (Kind::Call(prepared), columns)
             }
@@ -99,6 +101,19 @@ impl Compiled {
     /// Whether it is worth keeping for when the same text comes again.
     pub fn is_worth_keeping(&self) -> bool {
         matches!(self.kind, Kind::Plan(_) | Kind::Call(_)) || self.transaction_statement().is_some()
+    }
+
+    /// What it returns if it runs now: what a FETCH or an EXECUTE names may not have been there when it was compiled.
+    pub fn columns_now(&self, core: &Core) -> Result<Option<Arc<[ResultColumn]>>> {
+        match &self.kind {
+            Kind::Utility(statement, _) => crate::utility::result_columns(core, statement),
+            Kind::Plan(_) | Kind::Call(_) => Ok(self.columns.clone()),
+        }
+    }
+
+    /// Whether running it fails already when it is planned for its values: at Bind, as in PostgreSQL.
+    pub fn is_planned_at_bind(&self) -> bool {
+        self.plan().is_some_and(|plan| plan.has_failures)
     }
 
     /// The statement, if it begins or ends a transaction or a savepoint.
@@ -147,6 +162,8 @@ impl ByValue {
         let context = expressions.plan_context();
         let constants = cairn_exec::value_dependent_parameters(query, &context)?;
         let classes = ValueClasses::of(query, catalog);
+        // With its values, it is planned to run.
+        let purpose = if purpose == Purpose::Prepared { Purpose::Statement } else { purpose };
         Ok((!constants.is_empty() || !classes.is_empty()).then(|| ByValue {
             query: Box::new(query.clone()),
             purpose,
@@ -154,6 +171,26 @@ impl ByValue {
             classes,
             plans: Mutex::default(),
         }))
+    }
+
+    /// For a query in which constants fail: it is planned for the values that it runs with, and fails then, unless they rule
+    /// the failure out (`case when $1 then 1 / 0 end`).
+    fn of_all_values(query: &Query) -> ByValue {
+        let mut constants = Vec::new();
+        cairn_analyze::walk::deep_query(query, 0, &mut |expr, _| {
+            if let Expr::Param { number, .. } = expr
+                && !constants.contains(number)
+            {
+                constants.push(*number);
+            }
+        });
+        ByValue {
+            query: Box::new(query.clone()),
+            purpose: Purpose::Statement,
+            constants,
+            classes: ValueClasses::default(),
+            plans: Mutex::default(),
+        }
     }
 
     fn plan(&self, core: &Core, params: &[Datum]) -> Result<Arc<Plan>> {
@@ -238,6 +275,7 @@ pub fn plan_query(
     let context = PlanContext { values, read_time, ..expressions.plan_context() };
     match purpose {
         Purpose::Statement => cairn_exec::plan(query, &context),
+        Purpose::Prepared => cairn_exec::plan_prepared(query, &context),
         Purpose::Cursor => cairn_exec::plan_cursor(query, &context),
     }
 }
@@ -251,6 +289,8 @@ pub(crate) fn read_time<'a>(core: &Core, transaction: Option<&'a dyn Transaction
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     Statement,
+    /// To be run later, or never: what fails in its constants fails when it runs.
+    Prepared,
     /// Where it stands may be asked (`where current of`).
     Cursor,
 }

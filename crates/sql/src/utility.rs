@@ -19,7 +19,7 @@ use pg_query::protobuf::{self, Node, node::Node as NodeEnum};
 use crate::client::{Client, ResultColumn};
 use crate::core::Core;
 use crate::session::PreparedStatement;
-use crate::statement::Kind;
+use crate::statement::{Kind, Purpose};
 use crate::{copy, cursors, explain, maintenance, routines, variables};
 
 /// What a utility statement gave.
@@ -290,13 +290,13 @@ pub(crate) fn evaluate(core: &Core, expressions: Vec<Expr>, params: Arc<[Datum]>
         return Ok(Vec::new());
     }
     core.start_implicit();
-    only_row(core, &Arc::new(plan_of(core, expressions)?), params)
+    only_row(core, &Arc::new(plan_of(core, expressions, Purpose::Statement)?), params)
 }
 
 /// A plan that gives the values of expressions in its only row.
-pub(crate) fn plan_of(core: &Core, expressions: Vec<Expr>) -> Result<Plan> {
+pub(crate) fn plan_of(core: &Core, expressions: Vec<Expr>, purpose: Purpose) -> Result<Plan> {
     let query = select_of(core, expressions)?;
-    crate::statement::plan_query(core, &core.catalog()?, &query, crate::statement::Purpose::Statement, &[])
+    crate::statement::plan_query(core, &core.catalog()?, &query, purpose, &[])
 }
 
 /// Runs such a plan.

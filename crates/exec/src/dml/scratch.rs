@@ -62,6 +62,7 @@ static EMPTY: LazyLock<Arc<Plan>> = LazyLock::new(|| {
         indexes: Vec::new(),
         passed_over: None,
         positions: Vec::new(),
+        has_failures: false,
         access: RequiredAccess::default(),
     })
 });

@@ -19,7 +19,13 @@ impl Planner<'_> {
             return Ok(Code::Register(register));
         }
         let code = crate::stack::deep(|| self.compile_plain(expr))?;
-        constant::fold(code, self.cx.env)
+        self.fold(code)
+    }
+
+    /// Evaluates what is constant. Errors: what fails in it, unless that is left to the execution.
+    pub(crate) fn fold(&self, code: Code) -> Result<Code> {
+        let failed = self.leaves_failures.then_some(&self.has_failures);
+        constant::fold(code, self.cx.env, failed)
     }
 
     pub fn compile_all(&mut self, exprs: &[Expr]) -> Result<Vec<Code>> {

@@ -1,5 +1,7 @@
 //! Evaluation of constant parts while planning.
 
+use std::cell::Cell;
+
 use cairn_catalog::Volatility;
 use cairn_functions::Call;
 use cairn_types::{Datum, Env, Result};
@@ -8,21 +10,29 @@ use super::{Body, Code, Function};
 
 /// The code, with immutable functions of constants replaced by their values. What fails then fails now, as in
 /// PostgreSQL; branches that constants rule out are not asked ([`Planner::compile`](crate::Planner) sees to that).
-pub fn fold(code: Code, env: &dyn Env) -> Result<Code> {
+/// With `failed`, what fails stays as it is, and `failed` is set.
+pub fn fold(code: Code, env: &dyn Env, failed: Option<&Cell<bool>>) -> Result<Code> {
+    let apply = |function: &Function, args: &[Option<&Datum>]| match (apply(function, args, env), failed) {
+        (Err(_), Some(failed)) => {
+            failed.set(true);
+            Ok(None)
+        }
+        (applied, _) => applied,
+    };
     Ok(match code {
-        Code::Call1 { function, arg } => match apply(&function, &[arg.as_const()], env)? {
+        Code::Call1 { function, arg } => match apply(&function, &[arg.as_const()])? {
             Some(value) => Code::Const(value),
             None => Code::Call1 { function, arg },
         },
         Code::Call2 { function, args } => {
-            match apply(&function, &[args[0].as_const(), args[1].as_const()], env)? {
+            match apply(&function, &[args[0].as_const(), args[1].as_const()])? {
                 Some(value) => Code::Const(value),
                 None => Code::Call2 { function, args },
             }
         }
         Code::Call { function, args } => {
             let constants: Vec<_> = args.iter().map(Code::as_const).collect();
-            match apply(&function, &constants, env)? {
+            match apply(&function, &constants)? {
                 Some(value) => Code::Const(value),
                 None => Code::Call { function, args },
             }

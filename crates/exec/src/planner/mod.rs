@@ -101,6 +101,12 @@ pub fn plan_cursor(query: &Query, cx: &PlanContext<'_>) -> Result<Plan> {
     plan_with(query, Planner { is_cursor: true, ..Planner::new(*cx) })
 }
 
+/// [`plan`] for a statement that may never run: what fails in its constants fails when it does. Such a plan says so
+/// ([`Plan::has_failures`]).
+pub fn plan_prepared(query: &Query, cx: &PlanContext<'_>) -> Result<Plan> {
+    plan_with(query, Planner { leaves_failures: true, ..Planner::new(*cx) })
+}
+
 fn plan_with(query: &Query, mut planner: Planner<'_>) -> Result<Plan> {
     let cx = planner.cx;
     planner.qualify = cx.explain && entries(query) > 1;
@@ -120,6 +126,7 @@ fn plan_with(query: &Query, mut planner: Planner<'_>) -> Result<Plan> {
         indexes: planner.indexes,
         passed_over: cx.read_time.filter(|_| planner.passed_over.get()).map(|read| read.time),
         positions: planner.positions,
+        has_failures: planner.has_failures.get(),
         access: cairn_analyze::privileges::required_access(query, cx.catalog),
     })
 }
@@ -177,6 +184,10 @@ pub struct Planner<'a> {
     pub(crate) working_tables: usize,
     /// For a cursor: where it stands can be asked.
     pub(crate) is_cursor: bool,
+    /// Functions of constants that fail do so when the plan runs.
+    pub(crate) leaves_failures: bool,
+    /// There was one.
+    pub(crate) has_failures: Cell<bool>,
     pub(crate) positions: Vec<crate::plan::Position>,
 }
 
@@ -199,6 +210,8 @@ impl<'a> Planner<'a> {
             qualify: false,
             used_aliases: Default::default(),
             is_cursor: false,
+            leaves_failures: false,
+            has_failures: Cell::new(false),
             positions: Vec::new(),
         }
     }

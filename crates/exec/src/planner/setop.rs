@@ -223,7 +223,7 @@ impl Planner<'_> {
                     types.push(cairn_types::types::BOOL);
                 }
                 let function = self.function(oid, types, to.oid, to.collation, false)?;
-                crate::expr::constant::fold(build_call(function, args), self.cx.env)
+                self.fold(build_call(function, args))
             }
             None if self.catalog().is_binary_coercible(source, target) => Ok(code),
             Some(CastMethod::InOut) | None => {

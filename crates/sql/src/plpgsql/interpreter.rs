@@ -38,9 +38,11 @@ pub struct Routine {
 pub enum Returns {
     Void,
     Value(TypeRef),
-    /// OUT parameters: their slots make the result, a record if there are several.
+    /// OUT parameters: their slots make the result.
     Outputs {
         slots: Vec<Slot>,
+        /// Of a procedure, or if there are several: a record with a field for each.
+        as_row: bool,
         ty: TypeRef,
     },
     /// Rows of a scalar or composite type.
@@ -156,7 +158,8 @@ impl Frame<'_> {
     fn finish(mut self, flow: Flow) -> Result<Outcome> {
         let value = match (&self.routine.returns, self.value.take()) {
             (Returns::Void | Returns::Set(_) | Returns::Table { .. }, _) => Datum::Null,
-            (Returns::Outputs { slots, ty }, _) => self.outputs(slots, *ty),
+            (Returns::Outputs { slots, as_row: true, ty }, _) => self.outputs(slots, *ty),
+            (Returns::Outputs { slots, .. }, _) => slots.first().map_or(Datum::Null, |slot| self.get(*slot)),
             (Returns::Value(_), Some(value)) => value,
             (Returns::Value(_), None) if matches!(flow, Flow::Return) => Datum::Null,
             (Returns::Value(_), None) => {
@@ -167,9 +170,6 @@ impl Frame<'_> {
     }
 
     fn outputs(&self, slots: &[Slot], ty: TypeRef) -> Datum {
-        if let [slot] = slots {
-            return self.get(*slot);
-        }
         let fields = slots.iter().map(|slot| RecordField {
             name: self.name(*slot).into(),
             type_oid: self.type_of(*slot).oid,
