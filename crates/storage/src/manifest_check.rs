@@ -22,8 +22,8 @@ use std::path::Path;
 
 use parking_lot::Mutex;
 
-use crate::crc32c::crc32c;
 use crate::{Error, Result};
+use crc32c::crc32c;
 
 const FILE: &str = "cairn.manifest";
 const NEW_FILE: &str = "cairn.manifest.new";
