@@ -15,7 +15,7 @@ use pg_query::protobuf::{FetchDirection, FetchStmt, node::Node as NodeEnum};
 use crate::client::{Format, ResultColumn, ResultShape};
 use crate::core::Core;
 use crate::portal::{CursorOptions, Portal, Positions, Scroll, State, Stored};
-use crate::statement::{Purpose, plan_query, result_columns};
+use crate::statement::{Kind, Purpose, plan_query, result_columns};
 use crate::utility::{Invocation, Outcome};
 
 pub fn declare(
@@ -134,9 +134,40 @@ pub(crate) enum Motion {
     Relative(i64),
 }
 
+/// Starts a portal that Bind has made and no Execute has run. Errors: 55000 for one that returns no rows.
+fn start(core: &Core, portal: &mut Portal) -> Result<()> {
+    core.ensure_transaction()?;
+    let Some(compiled) = portal.compiled.clone() else { return Err(cannot_be_run(&portal.name)) };
+    let outcome = match &compiled.kind {
+        Kind::Plan(plan) if plan.returns_rows() => {
+            let compiled = core.prepare_portal(portal, Rc::clone(&compiled))?;
+            let plan = compiled.plan_for(core, &portal.params)?;
+            core.start_portal(portal, &plan)?;
+            portal.compiled = Some(compiled);
+            return Ok(());
+        }
+        Kind::Call(call) if compiled.columns.is_some() => {
+            call.run(&core.rc(), Arc::clone(&portal.params), true)?
+        }
+        Kind::Utility(statement, raw) if portal.shape.is_some() => {
+            let core = core.rc();
+            let mut invocation = Invocation::new(&core, raw, true);
+            invocation.params = Arc::clone(&portal.params);
+            crate::utility::run(&mut invocation, statement)?
+        }
+        Kind::Plan(_) | Kind::Call(_) | Kind::Utility(..) => return Err(cannot_be_run(&portal.name)),
+    };
+    portal.state = State::Rows(Stored { rows: outcome.rows, tag: Some(outcome.tag), ..Stored::default() });
+    Ok(())
+}
+
 /// Moves the cursor and returns the rows that it passed, as FETCH shows them.
 pub(crate) fn fetch(core: &Core, portal: &mut Portal, motion: Motion) -> Result<Vec<Row>> {
-    let scroll = portal.cursor.as_ref().map_or(Scroll::Possible, |cursor| cursor.scroll);
+    if matches!(portal.state, State::Ready) {
+        start(core, portal)?;
+    }
+    // A portal of the protocol goes forward only.
+    let scroll = portal.cursor.as_ref().map_or(Scroll::Forbidden, |cursor| cursor.scroll);
     let simple = matches!(motion, Motion::Forward(count) if count > 0) || motion == Motion::Relative(1);
     if simple {
         let count = if let Motion::Forward(count) = motion { count } else { 1 };
@@ -221,12 +252,15 @@ fn motion(statement: &FetchStmt) -> Motion {
     }
 }
 
+/// 55000 for a portal that gives no rows, or whose own query asks for its rows.
+pub(crate) fn cannot_be_run(name: &str) -> Error {
+    err!(OBJECT_NOT_IN_PREREQUISITE_STATE, "portal \"{name}\" cannot be run")
+}
+
 pub fn fetch_statement(invocation: &Invocation<'_>, statement: &FetchStmt) -> Result<Outcome> {
     let core = invocation.core;
     let portal = core.portals.borrow().require(&statement.portalname, "cursor")?;
-    let mut portal = portal
-        .try_borrow_mut()
-        .map_err(|_| err!(INVALID_CURSOR_STATE, "cursor \"{}\" is in use", statement.portalname))?;
+    let mut portal = portal.try_borrow_mut().map_err(|_| cannot_be_run(&statement.portalname))?;
     if matches!(portal.state, State::Running(_)) {
         core.ensure_transaction()?;
     }
@@ -242,8 +276,7 @@ pub fn fetch_statement(invocation: &Invocation<'_>, statement: &FetchStmt) -> Re
 /// Errors: 34000 without such a cursor, 24000 for one that stands on no row of the table.
 pub(crate) fn position(core: &Core, cursor: &str, table: Oid) -> Result<Option<Vec<u8>>> {
     let portal = core.portals.borrow().require(cursor, "cursor")?;
-    let portal =
-        portal.try_borrow().map_err(|_| err!(INVALID_CURSOR_STATE, "cursor \"{cursor}\" is in use"))?;
+    let portal = portal.try_borrow().map_err(|_| cannot_be_run(cursor))?;
     if portal.cursor.is_none() {
         return Err(err!(INVALID_CURSOR_STATE, "cursor \"{cursor}\" is not a SELECT query"));
     }
@@ -291,7 +324,8 @@ pub(crate) fn position(core: &Core, cursor: &str, table: Oid) -> Result<Option<V
 
 pub fn close_statement(core: &Rc<Core>, name: &str) -> Result<Outcome> {
     if name.is_empty() {
-        for portal in core.portals.borrow().all() {
+        let portals = core.portals.borrow().all();
+        for portal in portals {
             let is_cursor = portal.try_borrow().is_ok_and(|portal| portal.cursor.is_some());
             if is_cursor {
                 core.close(&portal)?;
@@ -300,9 +334,7 @@ pub fn close_statement(core: &Rc<Core>, name: &str) -> Result<Outcome> {
         return Ok(Outcome::tag("CLOSE CURSOR ALL"));
     }
     let portal = core.portals.borrow().require(name, "cursor")?;
-    core.close(&portal).map_err(|_| {
-        Error::new(cairn_types::sqlstate::INVALID_CURSOR_STATE, format!("cursor \"{name}\" is in use"))
-    })?;
+    core.close(&portal)?;
     Ok(Outcome::tag("CLOSE CURSOR"))
 }
 

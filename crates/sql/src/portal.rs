@@ -8,7 +8,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use cairn_exec::Execution;
+use cairn_exec::execution::Watch;
+use cairn_exec::{Execution, Plan};
 use cairn_txn::Snapshot;
 use cairn_types::{Datum, Error, Result, Row, Text, err};
 use hashbrown::HashMap;
@@ -177,11 +178,45 @@ impl Core {
         Ok(portal)
     }
 
+    /// Starts a query's portal whose rows are taken in portions. One that changes something runs to its end now, whatever
+    /// is taken of its rows.
+    pub(crate) fn start_portal(&self, portal: &mut Portal, plan: &Arc<Plan>) -> Result<()> {
+        if plan.modifies {
+            let mut rows = Vec::new();
+            let count = self.run_plan(plan, Arc::clone(&portal.params), &mut |row| {
+                rows.push(row.to_vec());
+                Ok(())
+            })?;
+            self.settle(plan);
+            let tag = crate::run::tag(plan.command, count);
+            portal.state = State::Rows(Stored { rows, tag: Some(tag), ..Stored::default() });
+        } else {
+            let transaction = self.ensure_transaction()?;
+            let snapshot = self.push_snapshot(&transaction)?;
+            self.pop_snapshot();
+            let params = Arc::clone(&portal.params);
+            let execution = Execution::start(Arc::clone(plan), params, snapshot, Watch::Off);
+            portal.in_use = Some(self.uses(plan));
+            portal.state = State::Running(Box::new(execution));
+        }
+        Ok(())
+    }
+
+    /// The statement of a query's portal ready to run, compiled again if the catalog has changed since Bind.
+    pub(crate) fn prepare_portal(&self, portal: &Portal, compiled: Rc<Compiled>) -> Result<Rc<Compiled>> {
+        let mut compile = || match &portal.prepared {
+            Some(prepared) => {
+                prepared.compiled(self)?.ok_or_else(|| Error::internal("a statement has vanished"))
+            }
+            None => Err(crate::session::result_type_changed()),
+        };
+        self.prepare_to_run(compiled, &mut compile)
+    }
+
     /// Ends a portal's execution, so that a data-modifying statement is completed; it is forgotten.
     pub(crate) fn close(&self, portal: &Rc<RefCell<Portal>>) -> Result<()> {
         let (name, state) = {
-            let mut portal =
-                portal.try_borrow_mut().map_err(|_| Error::internal("a portal is closed while it runs"))?;
+            let Ok(mut portal) = portal.try_borrow_mut() else { return Err(self.cannot_drop(portal)) };
             portal.in_use = None;
             (Arc::clone(&portal.name), std::mem::replace(&mut portal.state, State::Done))
         };
@@ -192,6 +227,14 @@ impl Core {
             self.with_exec(|cx| execution.finish(cx))?;
         }
         Ok(())
+    }
+
+    /// 24000 for a portal that is running.
+    fn cannot_drop(&self, portal: &Rc<RefCell<Portal>>) -> Error {
+        let portals = self.portals.borrow();
+        let entry = portals.by_name.iter().find(|(_, known)| Rc::ptr_eq(known, portal));
+        let name = entry.map_or("", |(name, _)| name);
+        err!(INVALID_CURSOR_STATE, "cannot drop active portal \"{name}\"")
     }
 
     /// COMMIT: cursors WITH HOLD keep their rows, all other portals go.
@@ -231,7 +274,8 @@ impl Core {
 
     /// RELEASE: portals of the released savepoint belong to the one around it.
     pub(crate) fn portals_at_release(&self, depth: usize) {
-        for portal in self.portals.borrow().all() {
+        let portals = self.portals.borrow().all();
+        for portal in portals {
             if let Ok(mut portal) = portal.try_borrow_mut() {
                 portal.depth = portal.depth.min(depth);
             }

@@ -16,8 +16,6 @@ use cairn_analyze::{Parameters, RawStatement};
 use cairn_catalog::acl::{self, ObjectKind};
 use cairn_catalog::columns::pg_db_role_setting;
 use cairn_catalog::{CatalogRow, RowExt, SharedCatalogs};
-use cairn_exec::Execution;
-use cairn_exec::execution::Watch;
 use cairn_txn::CancelReason;
 use cairn_types::{Datum, Env, Error, Oid, Result, Severity, err, io};
 use hashbrown::HashMap;
@@ -33,7 +31,7 @@ use crate::portal::{Portal, State, Stored};
 use crate::run::tag;
 use crate::settings::{REPORTED, Source};
 use crate::shapes::ShapeCache;
-use crate::statement::{Compiled, Kind};
+use crate::statement::{Compiled, Kind, Purpose};
 use crate::transaction::Phase;
 use crate::utility::{self, Invocation, Outcome};
 
@@ -73,7 +71,10 @@ impl PreparedStatement {
         let types = RefCell::new(given.to_vec());
         let raw = raw.map(Arc::new);
         let compiled = match &raw {
-            Some(raw) => Some(Rc::new(Compiled::new(core, raw, Parameters::Infer(&types))?)),
+            Some(raw) => {
+                let parameters = Parameters::Infer(&types);
+                Some(Rc::new(Compiled::for_purpose(core, raw, parameters, Purpose::Prepared)?))
+            }
             None => None,
         };
         let is_query = compiled.as_ref().is_some_and(|compiled| compiled.plan().is_some());
@@ -121,15 +122,23 @@ impl PreparedStatement {
         }
         let Some(raw) = self.raw()? else { return Ok(None) };
         let types = RefCell::new(self.parameter_types.to_vec());
-        let fresh = Rc::new(Compiled::new(core, &raw, Parameters::Infer(&types))?);
+        let parameters = Parameters::Infer(&types);
+        let fresh = Rc::new(Compiled::for_purpose(core, &raw, parameters, Purpose::Prepared)?);
+        // What FETCH and EXECUTE return is not theirs, and told with each Bind.
         if let Some(kept) = kept
+            && !matches!(fresh.kind, Kind::Utility(..))
             && !same_columns(&kept, &fresh)
         {
-            return Err(err!(FEATURE_NOT_SUPPORTED, "cached plan must not change result type"));
+            return Err(result_type_changed());
         }
         *self.compiled.borrow_mut() = Some(Rc::clone(&fresh));
         Ok(Some(fresh))
     }
+}
+
+/// Drivers that see this routine prepare their statement again.
+pub(crate) fn result_type_changed() -> Error {
+    err!(FEATURE_NOT_SUPPORTED, "cached plan must not change result type").routine("RevalidateCachedQuery")
 }
 
 fn same_columns(a: &Compiled, b: &Compiled) -> bool {
@@ -231,6 +240,8 @@ pub struct Session {
     transactions: HashMap<String, TransactionStmt>,
     /// What the client was last told of each reported setting.
     reported: Vec<(&'static str, String)>,
+    /// `statement_timeout` runs: for the statement at hand, or for one whose Execute is still to come.
+    timed: bool,
 }
 
 impl Session {
@@ -257,6 +268,7 @@ impl Session {
             parsed: ParsedStatements::default(),
             transactions: HashMap::new(),
             reported: Vec::new(),
+            timed: false,
         };
         session.check_connect()?;
         crate::temporary::drop_orphans(&session.core);
@@ -318,11 +330,10 @@ impl Session {
         &self.core
     }
 
-    fn begin_message(&self, text: Arc<str>) {
+    fn begin_message(&mut self, text: Arc<str>) -> Result<()> {
         let now = crate::clock::now_us();
         let core = &self.core;
         core.set_statement_time(now);
-        core.entry.handle.interrupt.clear();
         {
             let mut activity = core.entry.activity.lock();
             activity.state = "active";
@@ -331,16 +342,57 @@ impl Session {
             activity.query_start_us = now;
             activity.state_change_us = now;
         }
+        self.start_timeout()
+    }
+
+    /// Has `statement_timeout` run, as PostgreSQL does: from a statement's first message on to the Execute that completes
+    /// it (or to Sync). 57014 if it has run out since the last message.
+    fn start_timeout(&mut self) -> Result<()> {
+        self.check_timeout()?;
+        // A cancel request that came while the client had the word was for nothing that runs now.
+        self.core.entry.handle.interrupt.clear();
+        self.arm_timeout();
+        Ok(())
+    }
+
+    /// Sets the clock, unless it runs already.
+    fn arm_timeout(&mut self) {
+        let core = &self.core;
         let timeout = core.hot(|hot| hot.statement_timeout);
-        if !timeout.is_zero() {
+        if timeout.is_zero() {
+            self.stop_timeout();
+        } else if !self.timed {
             core.instance.arm(&core.entry, timeout);
+            self.timed = true;
         }
     }
 
-    /// What follows every message that ran something: the timeout is over; an error is dealt with.
-    fn end_message(&mut self, result: Result<()>, text: &str, client: &mut dyn Client) -> Result<()> {
+    fn check_timeout(&self) -> Result<()> {
         let core = &self.core;
-        core.instance.disarm(&core.entry);
+        if self.timed && core.entry.handle.interrupt.raised() == Some(CancelReason::StatementTimeout) {
+            core.check_interrupts()?;
+        }
+        Ok(())
+    }
+
+    fn stop_timeout(&mut self) {
+        self.timed = false;
+        self.core.instance.disarm(&self.core.entry);
+    }
+
+    /// What follows every message that ran something: an error is dealt with, and `statement_timeout` is over if the
+    /// statement is (`ended`).
+    fn end_message(
+        &mut self,
+        result: Result<()>,
+        ended: bool,
+        text: &str,
+        client: &mut dyn Client,
+    ) -> Result<()> {
+        if ended || result.is_err() {
+            self.stop_timeout();
+        }
+        let core = &self.core;
         if result.is_err() {
             core.abort();
         }
@@ -412,6 +464,9 @@ impl Session {
         for (index, raw) in statements.into_iter().enumerate() {
             if index > 0 {
                 core.set_statement_time(crate::clock::now_us());
+                // Each statement has the whole time, and the timeout that the one before may have set.
+                self.stop_timeout();
+                self.arm_timeout();
             }
             self.statement(Arc::new(raw), many, index == last, client)?;
         }
@@ -536,10 +591,24 @@ impl Session {
             };
             params.push(match value {
                 None => Datum::Null,
-                Some(bytes) => read_parameter(core, bytes, *ty, format)?,
+                Some(bytes) => read_parameter(core, bytes, *ty, format).map_err(|error| {
+                    let portal = match bind.portal {
+                        "" => "unnamed portal".to_owned(),
+                        name => format!("portal \"{name}\""),
+                    };
+                    // The value itself is not told: `log_parameter_max_length_on_error` is 0.
+                    let value = if format == Format::Text { " = '...'" } else { "" };
+                    error.context(format!("{portal} parameter ${}{value}", index + 1))
+                })?,
             });
         }
-        let columns = compiled.as_ref().and_then(|compiled| compiled.columns.clone());
+        if let Some(compiled) = compiled.as_ref().filter(|compiled| compiled.is_planned_at_bind()) {
+            compiled.plan_for(core, &params)?;
+        }
+        let columns = match &compiled {
+            Some(compiled) => compiled.columns_now(core)?,
+            None => None,
+        };
         if bind.result_formats.len() > 1 {
             let count = columns.as_ref().map_or(0, |columns| columns.len());
             if bind.result_formats.len() != count {
@@ -557,15 +626,14 @@ impl Session {
         Ok(())
     }
 
-    fn execute_message(&mut self, name: &str, max_rows: u32, client: &mut dyn Client) -> Result<()> {
+    /// Whether the portal came to its end.
+    fn execute_message(&mut self, name: &str, max_rows: u32, client: &mut dyn Client) -> Result<bool> {
         let core = Rc::clone(&self.core);
         let portal = core.portals.borrow().require(name, "portal")?;
-        let mut portal = portal
-            .try_borrow_mut()
-            .map_err(|_| err!(INVALID_CURSOR_STATE, "portal \"{name}\" cannot be run"))?;
+        let mut portal = portal.try_borrow_mut().map_err(|_| crate::cursors::cannot_be_run(name))?;
         let Some(compiled) = portal.compiled.clone() else {
             client.empty_query();
-            return Ok(());
+            return Ok(true);
         };
         if let Some(statement) = compiled.transaction_statement() {
             let statement = statement.clone();
@@ -573,7 +641,7 @@ impl Session {
             let tag = core.transaction_statement(&statement)?;
             core.send_notices(client);
             client.command_complete(tag);
-            return Ok(());
+            return Ok(true);
         }
         core.check_not_failed()?;
         core.start_implicit();
@@ -633,23 +701,16 @@ fn finish_utility(core: &Core, outcome: Outcome, last: bool, client: &mut dyn Cl
     Ok(())
 }
 
-/// Execute of a query's portal: rows up to the limit.
+/// Execute of a query's portal: rows up to the limit. Whether it came to its end.
 fn execute_plan(
     core: &Rc<Core>,
     portal: &mut Portal,
     compiled: Rc<Compiled>,
     max_rows: usize,
     client: &mut dyn Client,
-) -> Result<()> {
+) -> Result<bool> {
     if matches!(portal.state, State::Ready) {
-        let prepared = portal.prepared.clone();
-        let mut compile = || match &prepared {
-            Some(prepared) => {
-                prepared.compiled(core)?.ok_or_else(|| Error::internal("a statement has vanished"))
-            }
-            None => Err(err!(FEATURE_NOT_SUPPORTED, "cached plan must not change result type")),
-        };
-        let compiled = core.prepare_to_run(compiled, &mut compile)?;
+        let compiled = core.prepare_portal(portal, compiled)?;
         let plan = &compiled.plan_for(core, &portal.params)?;
         if max_rows == 0 || !plan.returns_rows() {
             let shape = portal.shape.take();
@@ -665,27 +726,9 @@ fn execute_plan(
             core.settle(plan);
             core.send_notices(client);
             client.command_complete(&tag(plan.command, count));
-            return Ok(());
+            return Ok(true);
         }
-        if plan.modifies {
-            // The statement runs to its end, whatever the client takes of its rows.
-            let mut rows = Vec::new();
-            let count = core.run_plan(plan, Arc::clone(&portal.params), &mut |row| {
-                rows.push(row.to_vec());
-                Ok(())
-            })?;
-            core.settle(plan);
-            portal.state =
-                State::Rows(Stored { rows, tag: Some(tag(plan.command, count)), ..Stored::default() });
-        } else {
-            let transaction = core.ensure_transaction()?;
-            let snapshot = core.push_snapshot(&transaction)?;
-            core.pop_snapshot();
-            let execution =
-                Execution::start(Arc::clone(plan), Arc::clone(&portal.params), snapshot, Watch::Off);
-            portal.in_use = Some(core.uses(plan));
-            portal.state = State::Running(Box::new(execution));
-        }
+        core.start_portal(portal, plan)?;
         portal.compiled = Some(compiled);
     }
     let Some(shape) = portal.shape.clone() else { return Err(Error::internal("rows without columns")) };
@@ -709,6 +752,8 @@ fn execute_plan(
             });
             core.pop_snapshot();
             let (sent, ended) = sent?;
+            portal.passed += sent;
+            portal.ended |= ended;
             core.settle(&plan);
             core.send_notices(client);
             if ended {
@@ -718,23 +763,24 @@ fn execute_plan(
             } else {
                 client.portal_suspended();
             }
+            Ok(ended)
         }
-        State::Rows(_) => send_stored(core, portal, max_rows, client)?,
+        State::Rows(_) => send_stored(core, portal, max_rows, client),
         State::Ready | State::Done => {
             // Run again after its end, a portal is empty.
             client.command_complete(&match portal.compiled.as_ref().and_then(|compiled| compiled.plan()) {
                 Some(plan) => tag(plan.command, 0),
                 None => "SELECT 0".to_owned(),
             });
+            Ok(true)
         }
     }
-    Ok(())
 }
 
-/// Rows of a portal that has run to its end.
-fn send_stored(core: &Core, portal: &mut Portal, max_rows: usize, client: &mut dyn Client) -> Result<()> {
+/// Rows of a portal that has run to its end. Whether they were the last ones.
+fn send_stored(core: &Core, portal: &mut Portal, max_rows: usize, client: &mut dyn Client) -> Result<bool> {
     let Some(shape) = portal.shape.clone() else { return Err(Error::internal("rows without columns")) };
-    let State::Rows(stored) = &mut portal.state else { return Ok(()) };
+    let State::Rows(stored) = &mut portal.state else { return Ok(true) };
     let sent = {
         let rows = stored.take_forward(max_rows);
         for row in rows {
@@ -748,10 +794,10 @@ fn send_stored(core: &Core, portal: &mut Portal, max_rows: usize, client: &mut d
     core.send_notices(client);
     if max_rows > 0 && sent == max_rows && !stored.is_exhausted() {
         client.portal_suspended();
-    } else {
-        client.command_complete(&stored.tag.clone().unwrap_or_else(|| format!("SELECT {sent}")));
+        return Ok(false);
     }
-    Ok(())
+    client.command_complete(&stored.tag.clone().unwrap_or_else(|| format!("SELECT {sent}")));
+    Ok(true)
 }
 
 fn execute_utility(
@@ -760,7 +806,7 @@ fn execute_utility(
     compiled: &Compiled,
     max_rows: usize,
     client: &mut dyn Client,
-) -> Result<()> {
+) -> Result<bool> {
     if matches!(portal.state, State::Ready) {
         let (params, in_block) = (Arc::clone(&portal.params), core.phase() == Phase::Block);
         let outcome = match &compiled.kind {
@@ -773,12 +819,14 @@ fn execute_utility(
                 utility::run(&mut invocation, statement)?
             }
         };
-        if outcome.columns.is_none() {
+        let Some(columns) = outcome.columns else {
             portal.state = State::Done;
             core.send_notices(client);
             client.command_complete(&outcome.tag);
-            return Ok(());
-        }
+            return Ok(true);
+        };
+        // A FETCH whose cursor was not there at Bind.
+        portal.shape.get_or_insert_with(|| ResultShape::text(columns));
         portal.state =
             State::Rows(Stored { rows: outcome.rows, tag: Some(outcome.tag), ..Stored::default() });
     }
@@ -786,7 +834,7 @@ fn execute_utility(
         State::Rows(_) => send_stored(core, portal, max_rows, client),
         _ => {
             client.command_complete("SELECT 0");
-            Ok(())
+            Ok(true)
         }
     }
 }
@@ -839,26 +887,24 @@ impl Frontend for Session {
     }
 
     fn simple_query(&mut self, text: &str, client: &mut dyn Client) -> Result<()> {
-        self.begin_message(text.into());
-        let result = self.query_string(text, client);
-        self.end_message(result, text, client)
+        let result = self.begin_message(text.into()).and_then(|()| self.query_string(text, client));
+        self.end_message(result, true, text, client)
     }
 
     fn parse(&mut self, name: &str, text: &str, types: &[Oid], client: &mut dyn Client) -> Result<()> {
-        self.begin_message(text.into());
-        let result = self.parse_message(name, text, types);
-        self.end_message(result, text, client)
+        let result = self.begin_message(text.into()).and_then(|()| self.parse_message(name, text, types));
+        self.end_message(result, false, text, client)
     }
 
     fn bind(&mut self, bind: Bind<'_>, client: &mut dyn Client) -> Result<()> {
         self.core.set_statement_time(crate::clock::now_us());
-        let result = self.bind_message(&bind);
-        self.end_message(result, "", client)
+        let result = self.start_timeout().and_then(|()| self.bind_message(&bind));
+        self.end_message(result, false, "", client)
     }
 
     fn describe_statement(&mut self, name: &str, client: &mut dyn Client) -> Result<()> {
         let core = Rc::clone(&self.core);
-        let result = (|| {
+        let result = self.start_timeout().and_then(|()| {
             let statement = core.prepared.borrow().get(name)?;
             self.check_runnable(statement.is_transaction_statement())?;
             core.start_implicit();
@@ -869,23 +915,22 @@ impl Frontend for Session {
                 None => client.no_data(),
             }
             Ok(())
-        })();
-        self.end_message(result, "", client)
+        });
+        self.end_message(result, false, "", client)
     }
 
     fn describe_portal(&mut self, name: &str, client: &mut dyn Client) -> Result<()> {
         let core = Rc::clone(&self.core);
-        let result = core.portals.borrow().require(name, "portal").and_then(|portal| {
-            let portal = portal
-                .try_borrow()
-                .map_err(|_| err!(INVALID_CURSOR_STATE, "portal \"{name}\" is running"))?;
+        let result = self.start_timeout().and_then(|()| {
+            let portal = core.portals.borrow().require(name, "portal")?;
+            let portal = portal.try_borrow().map_err(|_| crate::cursors::cannot_be_run(name))?;
             match &portal.shape {
                 Some(shape) => client.row_description(shape),
                 None => client.no_data(),
             }
             Ok(())
         });
-        self.end_message(result, "", client)
+        self.end_message(result, false, "", client)
     }
 
     fn execute(&mut self, portal: &str, max_rows: u32, client: &mut dyn Client) -> Result<()> {
@@ -898,9 +943,12 @@ impl Frontend for Session {
                 portal.try_borrow().ok()?.prepared.as_ref().map(|prepared| Arc::clone(&prepared.text))
             })
             .unwrap_or_else(|| "".into());
-        self.begin_message(Arc::clone(&text));
-        let result = self.execute_message(portal, max_rows, client);
-        self.end_message(result, &text, client)
+        let begun = self.begin_message(Arc::clone(&text));
+        let (ended, result) = match begun.and_then(|()| self.execute_message(portal, max_rows, client)) {
+            Ok(ended) => (ended, Ok(())),
+            Err(error) => (true, Err(error)),
+        };
+        self.end_message(result, ended, &text, client)
     }
 
     fn close_statement(&mut self, name: &str) -> Result<()> {
@@ -917,11 +965,12 @@ impl Frontend for Session {
     }
 
     fn sync(&mut self, client: &mut dyn Client) -> Result<()> {
-        let result = self.core.finish_implicit();
-        self.end_message(result, "", client)
+        let result = self.check_timeout().and_then(|()| self.core.finish_implicit());
+        self.end_message(result, true, "", client)
     }
 
     fn fail(&mut self) {
+        self.stop_timeout();
         self.core.abort();
     }
 

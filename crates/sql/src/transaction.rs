@@ -150,6 +150,7 @@ impl Core {
         let result = self.before_commit().and_then(|()| self.commit_store());
         if result.is_err() {
             self.owe_what_was_read();
+            self.portals_at_rollback(0);
             if let Some(transaction) = self.transaction_if_begun() {
                 transaction.rollback();
             }

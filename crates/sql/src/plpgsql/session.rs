@@ -415,9 +415,7 @@ impl Spi for Core {
 
     fn fetch(&self, cursor: &str, direction: CursorMove) -> Result<(Arc<[Column]>, Vec<Row>)> {
         let portal = self.portals.borrow().require(cursor, "cursor")?;
-        let mut portal = portal
-            .try_borrow_mut()
-            .map_err(|_| err!(INVALID_CURSOR_STATE, "cursor \"{cursor}\" is in use"))?;
+        let mut portal = portal.try_borrow_mut().map_err(|_| cursors::cannot_be_run(cursor))?;
         let motion = match direction {
             CursorMove::Forward(count) => Motion::Forward(count),
             CursorMove::Absolute(count) => Motion::Absolute(count),
