@@ -419,3 +419,22 @@ fn a_statement_ends_that_raises_notices_for_nobody() {
         std::thread::sleep(Duration::from_millis(10));
     }
 }
+
+/// A session that is about to end does not keep its database from being dropped.
+#[test]
+fn dropping_a_database_waits_for_sessions_that_end() {
+    let server = server();
+    let mut client = connect(&server);
+    client.batch_execute("create database short_lived").expect("a database");
+    let options = format!("host=127.0.0.1 port={} user=postgres dbname=short_lived", server.port());
+    let mut inside = Client::connect(&options, NoTls).expect("a connection");
+    inside.batch_execute("select 1").expect("an answer");
+    let error = std::thread::scope(|scope| {
+        scope.spawn(move || {
+            std::thread::sleep(std::time::Duration::from_millis(300));
+            drop(inside);
+        });
+        client.batch_execute("drop database short_lived").err()
+    });
+    assert!(error.is_none(), "{error:?}");
+}

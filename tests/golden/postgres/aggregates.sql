@@ -7,6 +7,11 @@ select round(sum(ratio)::numeric, 6), round(avg(ratio)::numeric, 6), min(sold_at
 select round(stddev(amount), 6), round(variance(amount), 6), round(stddev_pop(amount), 6), round(var_pop(price), 6), round(stddev_samp(ratio)::numeric, 6) from sale;
 select region, count(*), sum(amount) from sale group by region order by region;
 select region, product, sum(amount) from sale group by 1, 2 order by 1, 2 nulls first limit 7;
+select product, sum(amount) from sale group by 1, 2;
+select sum(amount) as s from sale group by s;
+select rank() over () from sale group by 1;
+select (select sum(amount)) from sale group by 1;
+select (select sum(s.amount) from sale s) from sale group by 1;
 select upper(region) as up, count(*) from sale group by up order by up;
 select region, count(distinct product), count(*) filter (where amount > 25) from sale group by region order by region;
 select string_agg(product, ',' order by amount) from sale where amount < 9;

@@ -85,7 +85,8 @@ pub fn create(cx: &mut DdlContext<'_>, statement: &protobuf::CreatedbStmt) -> Re
     {
         return Err(err!(INSUFFICIENT_PRIVILEGE, "permission denied to copy database \"{template}\""));
     }
-    let made = cluster.cluster().create_database(name, owner, origin).map_err(|error| match error {
+    let made = while_in_use(cx, || cluster.cluster().create_database(name, owner, origin))?;
+    let made = made.map_err(|error| match error {
         cairn_txn::Error::DatabaseInUse(name) => {
             err!(OBJECT_IN_USE, "source database \"{name}\" is being accessed by other users")
         }
@@ -96,6 +97,22 @@ pub fn create(cx: &mut DdlContext<'_>, statement: &protobuf::CreatedbStmt) -> Re
         cluster.cluster().alter_database(&changed).sql()?;
     }
     Ok(())
+}
+
+/// Sessions that have just ended may still be closing: like PostgreSQL, tries for 5 seconds.
+fn while_in_use<T>(
+    cx: &DdlContext<'_>,
+    mut change: impl FnMut() -> cairn_txn::Result<T>,
+) -> Result<cairn_txn::Result<T>> {
+    const TRIES: u32 = 50;
+    const PAUSE_SECONDS: f64 = 0.1;
+    for _ in 0..TRIES {
+        match change() {
+            Err(cairn_txn::Error::DatabaseInUse(_)) => cx.env.sleep(PAUSE_SECONDS)?,
+            done => return Ok(done),
+        }
+    }
+    Ok(change())
 }
 
 fn refuse_limit(text: &str) -> Result<()> {
@@ -141,7 +158,7 @@ pub fn drop(cx: &mut DdlContext<'_>, statement: &protobuf::DropdbStmt) -> Result
         cx.host.terminate_sessions_of(name)?;
     }
     cx.host.stop_automatic_work(info.oid);
-    cluster.cluster().drop_database(name).sql()?;
+    while_in_use(cx, || cluster.cluster().drop_database(name))?.sql()?;
     cluster.put_database_acl(info.oid, &cairn_types::Datum::Null).sql()
 }
 
@@ -178,7 +195,7 @@ pub fn rename(cx: &mut DdlContext<'_>, name: &str, new_name: &str) -> Result<()>
     if *name == *cx.env.current_database() {
         return Err(err!(FEATURE_NOT_SUPPORTED, "current database cannot be renamed"));
     }
-    cluster.cluster().rename_database(name, new_name).sql()
+    while_in_use(cx, || cluster.cluster().rename_database(name, new_name))?.sql()
 }
 
 pub fn set_owner(cx: &mut DdlContext<'_>, name: &str, owner: u32) -> Result<()> {
