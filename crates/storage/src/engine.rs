@@ -318,7 +318,7 @@ impl Engine {
         self.sync()?;
         self.pool.clear();
         self.flush()?;
-        self.save_manifest()
+        self.manifest.save(&self.path, false)
     }
 
     // ---- reading ----------------------------------------------------------------------------------------
@@ -433,10 +433,10 @@ impl Engine {
         Ok(Checkpoint::new(&self.db)?.create_checkpoint(path)?)
     }
 
-    /// Writes down how much the MANIFEST has, if that is news: the next opening refuses one that has less. To be called after a
+    /// Writes down what the MANIFEST and the logs are, if that is news: the next opening refuses a directory that has less. To be called after a
     /// flush that matters, and now and then.
     pub fn save_manifest(&self) -> Result<()> {
-        self.manifest.save(&self.path)
+        self.manifest.save(&self.path, true)
     }
 
     /// Writes the memtables to files.
