@@ -77,7 +77,8 @@ pub fn txn_error(error: TxnError) -> Error {
             .detail("The list is kept in the directory \"system\": it is gone, or has lost records. Nothing was changed.")
             .hint(
                 "Restore \"system\" together with \"databases\" from a backup; or start with --adopt-databases, \
-                 which puts these databases into the list (roles and settings are not brought back); \
+                 which puts these databases into the list (roles and settings are not brought back; \
+                 what is left of \"system\" must be moved away first if it has no CURRENT); \
                  or move the directories away if they are not this server's.",
             ),
     }

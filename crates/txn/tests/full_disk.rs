@@ -77,6 +77,18 @@ fn full_disk() {
         std::thread::sleep(Duration::from_millis(100));
     }
     assert_eq!(count(&database), acknowledged + 1);
+    // What a kill -9 would leave: the log has a write that was cut short, somewhere, and acknowledged ones behind it.
+    let killed = tempfile::tempdir().unwrap();
+    std::fs::create_dir(killed.path().join("store")).unwrap();
+    for entry in std::fs::read_dir(directory.join("store")).unwrap() {
+        let path = entry.unwrap().path();
+        // What RocksDB deletes meanwhile is needed no more.
+        match std::fs::copy(&path, killed.path().join("store").join(path.file_name().unwrap())) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => panic!("{error}"),
+            _ => {}
+        }
+    }
+    assert_eq!(count(&open(killed.path())), acknowledged + 1);
     drop(database);
     assert_eq!(count(&open(directory)), acknowledged + 1);
 }
