@@ -15,7 +15,7 @@ use cairn_catalog::columns::pg_namespace;
 use cairn_catalog::{Catalog, RowExt, SearchPath, SharedCatalogs};
 use cairn_exec::dml::TransactionConstraints;
 use cairn_exec::{Plan, TxnResultExt};
-use cairn_txn::{Snapshot, Transaction};
+use cairn_txn::{Isolation, Snapshot, Transaction};
 use cairn_types::{
     CallInfo, Datum, EnumValue, Env, Error, FormatSettings, Oid, Result, Severity, Text, TypeShape, err,
 };
@@ -362,16 +362,30 @@ impl Core {
 
     /// SET TRANSACTION: only as long as the transaction has not begun to read.
     pub(crate) fn set_transaction_characteristic(&self, name: &str, value: &str) -> Result<()> {
-        let begun = self.transaction.borrow().is_some();
+        let begun = self.transaction_if_begun();
+        let in_savepoint = self.savepoint_depth() > 0;
         let mut block = self.block.borrow_mut();
+        // Whether the transaction can still have other options: it may have begun with a lock.
+        let change = |isolation: &str, read_only: bool| {
+            begun.as_ref().is_none_or(|begun| begun.set_options(isolation_of(isolation), read_only))
+        };
         match name {
             "transaction_isolation" => {
                 let level = isolation_level(value)?;
-                if begun && level != block.isolation {
-                    return Err(err!(
-                        ACTIVE_SQL_TRANSACTION,
-                        "SET TRANSACTION ISOLATION LEVEL must be called before any query"
-                    ));
+                if level != block.isolation {
+                    if !change(block.isolation, block.read_only) {
+                        return Err(err!(
+                            ACTIVE_SQL_TRANSACTION,
+                            "SET TRANSACTION ISOLATION LEVEL must be called before any query"
+                        ));
+                    }
+                    if in_savepoint {
+                        return Err(err!(
+                            ACTIVE_SQL_TRANSACTION,
+                            "SET TRANSACTION ISOLATION LEVEL must not be called in a subtransaction"
+                        ));
+                    }
+                    change(level, block.read_only);
                 }
                 block.isolation = level;
             }
@@ -382,7 +396,13 @@ impl Core {
                         "parameter \"transaction_read_only\" requires a Boolean value"
                     )
                 })?;
-                if begun && block.read_only && !read_only {
+                if block.read_only && !read_only && in_savepoint {
+                    return Err(err!(
+                        ACTIVE_SQL_TRANSACTION,
+                        "cannot set transaction read-write mode inside a read-only transaction"
+                    ));
+                }
+                if block.read_only && !read_only && !change(block.isolation, false) {
                     return Err(err!(
                         ACTIVE_SQL_TRANSACTION,
                         "transaction read-write mode must be set before any query"
@@ -561,6 +581,15 @@ struct Awake<'a>(&'a SessionEntry);
 impl Drop for Awake<'_> {
     fn drop(&mut self) {
         self.0.activity.lock().sleeps = false;
+    }
+}
+
+/// What a level's name stands for.
+pub(crate) fn isolation_of(level: &str) -> Isolation {
+    match level {
+        "repeatable read" => Isolation::RepeatableRead,
+        "serializable" => Isolation::Serializable,
+        _ => Isolation::ReadCommitted,
     }
 }
 

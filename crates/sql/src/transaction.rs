@@ -21,12 +21,12 @@ use std::sync::Arc;
 use cairn_catalog::Catalog;
 use cairn_exec::TxnResultExt;
 use cairn_exec::dml::ConstraintMark;
-use cairn_txn::{BeginOptions, Durability, Isolation, SavepointId, Transaction};
+use cairn_txn::{BeginOptions, Durability, SavepointId, Transaction};
 use cairn_types::{Error, Result, err, sqlstate};
 use pg_query::protobuf::{Node, TransactionStmt, TransactionStmtKind, node::Node as NodeEnum};
 
 use crate::client::TransactionStatus;
-use crate::core::{Core, isolation_level};
+use crate::core::{Core, isolation_level, isolation_of};
 use crate::notify::NotifyMark;
 use crate::plpgsql::spi::Subtransaction;
 use crate::rights::ActingMark;
@@ -116,12 +116,7 @@ impl Core {
         }
         let (isolation, read_only) = {
             let block = self.block.borrow();
-            let isolation = match block.isolation {
-                "repeatable read" => Isolation::RepeatableRead,
-                "serializable" => Isolation::Serializable,
-                _ => Isolation::ReadCommitted,
-            };
-            (isolation, block.read_only)
+            (isolation_of(block.isolation), block.read_only)
         };
         let store = &self.database.store;
         let read_time = self.hot(|hot| hot.read_time_us).map(|time_us| store.timestamp_at(time_us));

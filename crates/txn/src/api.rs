@@ -196,6 +196,9 @@ pub enum Durability {
 /// One transaction. Dropping it without `commit` rolls it back.
 pub trait Transaction: Send + Sync {
     fn isolation(&self) -> Isolation;
+    /// Other options than it began with (SET TRANSACTION), as long as it has done no more than lock something. `false` from its
+    /// first snapshot or write on, and of one that reads in the past.
+    fn set_options(&self, isolation: Isolation, read_only: bool) -> bool;
     /// Goes up with each transaction of this database, from the time that it was opened.
     fn number(&self) -> u64;
 

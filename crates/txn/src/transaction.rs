@@ -6,7 +6,7 @@
 //! What is shared with cursors lives in [`Core`]; dropping the [`Txn`] rolls back, whatever cursors remain.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -98,8 +98,9 @@ pub(crate) struct Core {
     pub(crate) state: Mutex<State>,
     /// Whether `state` has anything that reads must look at; spares most of them the lock.
     touched: AtomicBool,
-    /// Serializable only: what was read.
-    reads: Option<Mutex<ReadSet>>,
+    /// It is serializable and may write: what it reads is remembered.
+    remembers: AtomicBool,
+    reads: Mutex<ReadSet>,
     stats: Mutex<ReadStats>,
     /// The time that the transaction was asked to read at.
     past: Option<PastPin>,
@@ -111,12 +112,12 @@ pub(crate) struct Core {
 impl Core {
     /// Where a read at the transaction's own time is remembered, if it is serializable.
     pub(crate) fn reads(&self) -> Option<&Mutex<ReadSet>> {
-        self.reads.as_ref()
+        self.remembers.load(Ordering::Acquire).then_some(&self.reads)
     }
 
     /// A read could not be remembered: the transaction cannot commit writes any more.
     pub(crate) fn doom_reads(&self) {
-        if let Some(reads) = &self.reads {
+        if let Some(reads) = self.reads() {
             reads.lock().doom();
         }
     }
@@ -185,8 +186,11 @@ pub(crate) struct Txn {
     owner: Arc<LockOwner>,
     /// Once any row locks are in the store.
     spilled_locks: OnceLock<Arc<Holder>>,
-    isolation: Isolation,
-    read_only: bool,
+    /// An [`Isolation`].
+    isolation: AtomicU8,
+    read_only: AtomicBool,
+    /// A snapshot was taken.
+    has_read: AtomicBool,
     command: AtomicU32,
     memory_limit: AtomicUsize,
     /// The time of all snapshots; 0 until it is taken, and always for read committed.
@@ -214,7 +218,8 @@ impl Txn {
                 database,
                 state: Mutex::default(),
                 touched: AtomicBool::new(false),
-                reads: (options.isolation == Isolation::Serializable && !read_only).then(Mutex::default),
+                remembers: AtomicBool::new(options.isolation == Isolation::Serializable && !read_only),
+                reads: Mutex::default(),
                 stats: Mutex::default(),
                 past,
                 watched: AtomicBool::new(false),
@@ -222,8 +227,9 @@ impl Txn {
             }),
             owner,
             spilled_locks: OnceLock::new(),
-            isolation: options.isolation,
-            read_only,
+            isolation: AtomicU8::new(options.isolation as u8),
+            read_only: AtomicBool::new(read_only),
+            has_read: AtomicBool::new(false),
             command: AtomicU32::new(0),
             memory_limit: AtomicUsize::new(DEFAULT_TRANSACTION_MEMORY),
             fixed_time: AtomicU64::new(fixed.map_or(0, |time| time.0)),
@@ -252,14 +258,14 @@ impl Txn {
     fn release_times(&self) {
         self.ascending.lock().clear();
         self.release_pins();
-        if self.core.reads.is_some() && self.fixed() != Timestamp::MIN {
+        if self.core.reads().is_some() && self.fixed() != Timestamp::MIN {
             self.core.database.commit_log.unregister(self.fixed());
         }
     }
 
     /// A key was read in the store.
     fn note_read(&self, snapshot: &Snapshot, key: &[u8]) -> Result<()> {
-        match &self.core.reads {
+        match self.core.reads() {
             Some(reads) if snapshot.read_time == self.fixed() => reads.lock().add_key(key),
             _ => Ok(()),
         }
@@ -267,7 +273,7 @@ impl Txn {
 
     /// For a write: the state, if writing is allowed.
     fn writing(&self) -> Result<parking_lot::MutexGuard<'_, State>> {
-        if self.read_only {
+        if self.read_only.load(Ordering::Relaxed) {
             return Err(Error::ReadOnly);
         }
         let state = self.core.state.lock();
@@ -366,7 +372,7 @@ impl Txn {
     /// First updater wins: whether somebody changed, since the snapshot, a row that it sees.
     fn check_unchanged(&self, key: &[u8], mode: RowLockMode) -> Result<()> {
         let fixed = Timestamp(self.fixed_time.load(Ordering::Acquire));
-        if self.isolation == Isolation::ReadCommitted || fixed == Timestamp::MIN {
+        if self.isolation() == Isolation::ReadCommitted || fixed == Timestamp::MIN {
             return Ok(());
         }
         if !self.core.database.recent.may_be_newer(key, fixed) {
@@ -438,7 +444,21 @@ enum OwnOrTime {
 
 impl Transaction for Txn {
     fn isolation(&self) -> Isolation {
-        self.isolation
+        match self.isolation.load(Ordering::Relaxed) {
+            at if at == Isolation::ReadCommitted as u8 => Isolation::ReadCommitted,
+            at if at == Isolation::RepeatableRead as u8 => Isolation::RepeatableRead,
+            _ => Isolation::Serializable,
+        }
+    }
+
+    fn set_options(&self, isolation: Isolation, read_only: bool) -> bool {
+        if self.has_read.load(Ordering::Acquire) || self.has_writes() || self.core.past.is_some() {
+            return false;
+        }
+        self.isolation.store(isolation as u8, Ordering::Relaxed);
+        self.read_only.store(read_only, Ordering::Relaxed);
+        self.core.remembers.store(isolation == Isolation::Serializable && !read_only, Ordering::Release);
+        true
     }
 
     fn number(&self) -> u64 {
@@ -446,14 +466,15 @@ impl Transaction for Txn {
     }
 
     fn snapshot(&self) -> Result<Snapshot> {
+        self.has_read.store(true, Ordering::Release);
         let fixed = self.fixed_time.load(Ordering::Acquire);
         let read_time = if fixed != 0 {
             Timestamp(fixed)
         } else {
-            match self.isolation {
+            match self.isolation() {
                 Isolation::ReadCommitted => self.pin_visible(PinKind::Statement),
                 Isolation::RepeatableRead | Isolation::Serializable => {
-                    let visible = if self.core.reads.is_some() {
+                    let visible = if self.core.reads().is_some() {
                         let database = &self.core.database;
                         database.pipeline.between_commits(|| {
                             let visible = self.pin_visible(PinKind::Transaction);
@@ -494,6 +515,7 @@ impl Transaction for Txn {
             // It writes nothing, so nothing that it reads may be newer.
             return self.snapshot();
         }
+        self.has_read.store(true, Ordering::Release);
         let pipeline = &self.core.database.pipeline;
         let read_time = pipeline.between_commits(|| self.pin_visible(PinKind::Statement));
         Ok(Snapshot { read_time, command: self.command() })
@@ -836,7 +858,7 @@ impl Transaction for Txn {
     }
 
     fn check_reads(&self, only_if_cheap: bool) -> Result<()> {
-        let Some(reads) = &self.core.reads else { return Ok(()) };
+        let Some(reads) = self.core.reads() else { return Ok(()) };
         let mut reads = reads.lock();
         if only_if_cheap && !reads.is_small() {
             return Ok(());
@@ -936,7 +958,7 @@ impl Transaction for Txn {
                 batch.set_retention(*storage, *retention);
             }
         };
-        let validate = || match &self.core.reads {
+        let validate = || match self.core.reads() {
             Some(reads) if database.commit_log.conflicts(self.fixed(), &mut reads.lock())? => {
                 Err(Error::Serialization(Conflict::ReadWrite))
             }
