@@ -171,6 +171,54 @@ fn a_storm_ends() {
     nothing_is_left(&server);
 }
 
+/// Statements that each write one row by itself, found by the one or the other unique index, wait for each other in one order.
+#[test]
+fn single_rows_do_not_deadlock() {
+    const STATEMENTS: [&str; 9] = [
+        "insert into up (u) values (1) on conflict (u) do update set n = up.n + 1",
+        "insert into up (id, u) values (7, 1) on conflict (u) do update set n = up.n + 1",
+        "insert into up (id, u) values (7, 1) on conflict (u) do nothing",
+        "insert into up (id, u) values (7, 1) on conflict do nothing",
+        "insert into up (id, u) values (7, 1)",
+        "delete from up where u = 1",
+        "delete from up where id = 7",
+        "update up set u = null where u = 1",
+        "update up set n = n + 1, u = u where id = 7",
+    ];
+    const ROUNDS: usize = 100;
+    let server = server();
+    server.sql("create sequence ids start 100").unwrap();
+    server
+        .sql("create table up (id int primary key default nextval('ids'), u int unique, n int default 0)")
+        .unwrap();
+    let (ended, results) = mpsc::channel();
+    for statement in STATEMENTS {
+        let (ended, port) = (ended.clone(), server.port());
+        thread::spawn(move || {
+            let mut session = connect(port);
+            let mut unexpected = Vec::new();
+            for _ in 0..ROUNDS {
+                if let Err(error) = session.batch_execute(statement) {
+                    let code = error.as_db_error().map(|error| error.code().code().to_owned());
+                    if code.as_deref() != Some("23505") {
+                        unexpected.push(format!("{statement}: {error:?}"));
+                    }
+                }
+            }
+            let _ = ended.send(unexpected);
+        });
+    }
+    drop(ended);
+    for _ in STATEMENTS {
+        assert_eq!(results.recv_timeout(WEDGED).unwrap(), Vec::<String>::new());
+    }
+    // The rows and the index tell the same.
+    let wrong = "select count(*) from up a where u is not null and id <> (select id from up b where b.u = a.u)";
+    assert_eq!(server.sql(wrong).unwrap().trim(), "0");
+    assert_eq!(server.sql("select count(*) <= 1 from up where u = 1").unwrap().trim(), "t");
+    nothing_is_left(&server);
+}
+
 fn nothing_is_left(server: &Server) {
     let left = server.sql("select count(*) from pg_locks where pid <> pg_backend_pid()").unwrap();
     assert_eq!(left.trim(), "0");
