@@ -29,3 +29,14 @@ select * from generate_series(timestamp '2026-01-01', '2026-01-02', '8 hours') w
 select unnest(array[1, 2]), unnest(array['a', 'b', 'c']);
 select * from unnest(array[1, 2], array['a', 'b', 'c']) as u(n, t);
 select * from jsonb_each('{"a": 1, "b": [2]}') order by key; select * from json_array_elements_text('["x", "y"]'); select * from jsonb_to_recordset('[{"a": 1, "b": "x"}]') as r(a int, b text);
+-- A zero is a zero, whatever its scale.
+select 0.0::numeric(50,40) = 0, round(0::numeric, 80) = 0, '0e-1000'::numeric = 0, round(5e-16383, 16381) = 0, trunc(5e-16383, 16382) = 0, 0 < round(0.0, 50), numeric_cmp(round(0.0, 50), 0);
+select coalesce(nullif(0.9999999999 ^ 70000000000000, 0), 0) as underflows, coalesce(nullif(exp(-10000::numeric), 0), 0) as underflows;
+select array[round(0.0, 50)] = array[0::numeric], row(round(0.0, 50)) = row(0::numeric), '0.00000000000000000000000000000000000000000000000000'::jsonb = '0'::jsonb, jsonb '{"a":0}' @> '{"a":0.00000000000000000000000000000000000000000000000000}', width_bucket(round(0.0, 50), 0, 1, 4);
+create table zeros (a numeric primary key);
+insert into zeros values (0);
+insert into zeros values (round(0.0, 50));
+select count(*) from zeros where a = round(0.0, 60);
+select count(*), count(distinct z) from (values (0::numeric), (round(0.0, 50)), (-round(0.0, 90))) as v(z);
+select z = 0, count(*) from (values (0::numeric), (round(0.0, 50)), ('0e-300')) as v(z) group by z;
+select count(*) from (values (0::numeric), (round(0.0, 50))) as a(z) join (values (round(0.0, 70))) as b(z) using (z);

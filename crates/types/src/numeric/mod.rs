@@ -340,7 +340,8 @@ impl Ord for Numeric {
             return self.special_rank().cmp(&other.special_rank());
         };
         let signs = a.signum().cmp(&b.signum());
-        if signs != Ordering::Equal {
+        // Zeros are equal, whatever their scales.
+        if signs != Ordering::Equal || a.signum() == 0 {
             return signs;
         }
         let scale = a.scale().max(b.scale());

@@ -149,3 +149,17 @@ proptest! {
         let _ = Numeric::recv(&bytes);
     }
 }
+
+#[test]
+fn zeros_of_any_scale_are_equal() {
+    let zeros: Vec<Numeric> = [0, 1, 38, 39, 60, super::SCALE_MAX].map(|scale| Numeric::new(0, scale)).into();
+    for zero in &zeros {
+        for other in &zeros {
+            assert_eq!(zero, other, "{zero} {other}");
+        }
+        for (text, greater) in [("1e-16383", true), ("-1e-16383", false), ("1e131071", true)] {
+            assert_eq!(n(text) > *zero, greater, "{text} {zero}");
+            assert_eq!(n(text) < *zero, !greater, "{text} {zero}");
+        }
+    }
+}
