@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use cairn_functions::{AggregateRow, Call, SetFn, aggregate, built_in_sql, scalar, set_returning};
-use cairn_types::datetime::zone::time_zone_from_setting;
+use cairn_types::datetime::zone::zone_by_name;
 use cairn_types::key::ColumnOrder;
 use cairn_types::{CallInfo, Datum, Error, Oid, Record, RecordField, Result, io};
 
@@ -197,7 +197,7 @@ fn call_ordered(name: &str, result_type: &str, fields: &[&str], env: &TestEnv) -
 
 fn check(file: &str) {
     let mut env = TestEnv::new();
-    env.settings.time_zone = time_zone_from_setting("UTC").unwrap();
+    env.settings.time_zone = zone_by_name("UTC").unwrap();
     let strict: HashMap<_, _> =
         rows(data::PROC).map(|row| (row["prosrc"], row["proisstrict"] == "t")).collect();
     let mut wrong = Vec::new();
@@ -207,7 +207,7 @@ fn check(file: &str) {
             let (name, value) = assignment.split_once(" = ").unwrap();
             let value = value.trim_matches('\'');
             match name {
-                "timezone" => env.settings.time_zone = time_zone_from_setting(value).unwrap(),
+                "timezone" => env.settings.time_zone = zone_by_name(value).unwrap(),
                 "extension" => env.extension = value == "orafce",
                 other => panic!("setting {other}"),
             }

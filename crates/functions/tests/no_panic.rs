@@ -160,7 +160,7 @@ const SKIPPED: &[&str] =
 #[test]
 fn bodies_survive_the_edges_of_their_types() {
     let mut env = TestEnv::new();
-    env.settings.time_zone = cairn_types::datetime::zone::time_zone_from_setting("America/New_York").unwrap();
+    env.settings.time_zone = cairn_types::datetime::zone::zone_by_name("America/New_York").unwrap();
     let env = env;
     let mut sequence = Sequence(0x9E37_79B9_7F4A_7C15);
     let mut failures: HashMap<String, String> = HashMap::new();

@@ -330,7 +330,10 @@ impl Core {
                 Phase::Idle => on(self.hot(|hot| hot.default_read_only)),
                 _ => on(block.read_only),
             },
-            "transaction_deferrable" => on(block.deferrable),
+            "transaction_deferrable" => match block.phase {
+                Phase::Idle => on(self.hot(|hot| hot.default_deferrable)),
+                _ => on(block.deferrable),
+            },
             "session_authorization" => self.session_user.borrow().name.to_string(),
             "role" => {
                 let (session, current) = (self.session_user.borrow(), self.current_user.borrow());

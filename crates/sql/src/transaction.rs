@@ -104,8 +104,8 @@ impl Core {
 
     fn new_block(&self, phase: Phase) {
         let isolation = self.default_isolation();
-        let read_only = self.hot(|hot| hot.default_read_only);
-        *self.block.borrow_mut() = Block { phase, isolation, read_only, ..Block::default() };
+        let (read_only, deferrable) = self.hot(|hot| (hot.default_read_only, hot.default_deferrable));
+        *self.block.borrow_mut() = Block { phase, isolation, read_only, deferrable, ..Block::default() };
         self.set_transaction_time(cairn_types::Env::statement_time(self));
     }
 

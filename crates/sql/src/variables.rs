@@ -95,7 +95,7 @@ pub(crate) fn value_text(name: &str, args: &[Node]) -> Result<String> {
                 Some(text) => text,
                 None => return Err(err!(SYNTAX_ERROR, "NULL is no value of a setting")),
             },
-            Some(NodeEnum::TypeCast(cast)) => interval_hours(cast)?,
+            Some(NodeEnum::TypeCast(cast)) => interval_zone(cast)?,
             _ => return Err(err!(SYNTAX_ERROR, "unexpected value of a setting")),
         });
     }
@@ -113,21 +113,26 @@ pub(crate) fn constant_text(constant: &protobuf::AConst) -> Option<String> {
     })
 }
 
-/// `set time zone interval '...'`: hours east of UTC.
-fn interval_hours(cast: &protobuf::TypeCast) -> Result<String> {
-    let text = match cast.arg.as_ref().and_then(|node| node.node.as_ref()) {
+/// `set time zone interval '...'`: the interval, as the setting's check reads it.
+fn interval_zone(cast: &protobuf::TypeCast) -> Result<String> {
+    let unexpected = || err!(SYNTAX_ERROR, "unexpected value of a setting");
+    let constant = |node: Option<&NodeEnum>| match node {
         Some(NodeEnum::AConst(constant)) => constant_text(constant),
         _ => None,
-    }
-    .ok_or_else(|| err!(SYNTAX_ERROR, "unexpected value of a setting"))?;
-    let interval = cairn_types::datetime::parse_interval(&text, &cairn_types::FormatSettings::default(), -1)?;
-    if interval.months != 0 {
-        return Err(err!(INVALID_PARAMETER_VALUE, "cannot specify months in time zone interval"));
-    }
-    if interval.days != 0 {
-        return Err(err!(INVALID_PARAMETER_VALUE, "cannot specify days in time zone interval"));
-    }
-    Ok((interval.time_us as f64 / 3_600_000_000.0).to_string())
+    };
+    let text = constant(cast.arg.as_ref().and_then(|node| node.node.as_ref())).ok_or_else(unexpected)?;
+    // The fields (HOUR TO MINUTE), as the grammar gives them.
+    let fields = match cast.type_name.as_ref().and_then(|name| name.typmods.first()) {
+        Some(node) => constant(node.node.as_ref()).and_then(|fields| fields.parse::<i32>().ok()),
+        None => None,
+    };
+    const ANY_PRECISION: i32 = 0xffff;
+    let typmod = fields.map_or(-1, |fields| fields << 16 | ANY_PRECISION);
+    let format = cairn_types::FormatSettings::default();
+    let interval = cairn_types::datetime::parse_interval(&text, &format, typmod)?;
+    let mut shown = String::new();
+    cairn_types::datetime::format_interval(interval, &format, &mut shown);
+    Ok(format!("INTERVAL '{shown}'"))
 }
 
 pub fn show_columns(name: &str) -> Arc<[ResultColumn]> {

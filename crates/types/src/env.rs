@@ -142,6 +142,8 @@ pub enum IntervalStyle {
 pub enum TimeZone {
     /// A zone of the IANA database, by its canonical name.
     Named(jiff::tz::TimeZone),
+    /// One that a rule describes (`CET-1CEST,M3.5.0,M10.5.0/3`, `<+03>-03`).
+    Posix(std::sync::Arc<crate::datetime::posix_zone::PosixZone>),
     /// A fixed offset in seconds east of UTC.
     Fixed(i32),
 }

@@ -89,7 +89,7 @@ fn set(settings: &mut FormatSettings, line: &str) {
                 other => panic!("{other}"),
             };
         }
-        "timezone" => settings.time_zone = zone::time_zone_from_setting(value).unwrap(),
+        "timezone" => settings.time_zone = zone::check_time_zone("TimeZone", value).unwrap().unwrap(),
         "intervalstyle" => {
             settings.interval_style = match value {
                 "postgres" => IntervalStyle::Postgres,
@@ -207,7 +207,7 @@ mod properties {
             let _ = datetime::parse_interval(&text, &settings, -1);
             let _ = datetime::parse_interval(&text, &settings, (1 << 11 | 1 << 12) << 16 | 2);
             let _ = zone::named_zone(&text);
-            let _ = zone::time_zone_from_setting(&text);
+            let _ = zone::check_time_zone("TimeZone", &text);
         }
 
         /// What is written is read back, in every style.
@@ -226,7 +226,7 @@ mod properties {
             prop_assert_eq!(datetime::parse_timestamp(&text, &settings, 0).unwrap(), value, "{}", text);
             settings.date_style = DateStyle::Iso;
             settings.time_zone =
-                zone::time_zone_from_setting(["UTC", "America/New_York", "Asia/Kolkata"][zone]).unwrap();
+                zone::zone_by_name(["UTC", "America/New_York", "Asia/Kolkata"][zone]).unwrap();
             let mut text = String::new();
             datetime::format_timestamptz(value, &settings, &mut text);
             let back = datetime::parse_timestamptz(&text, &settings, 0);

@@ -496,28 +496,24 @@ fn change_settings(
     let had_retention = settings.iter().any(|setting| is_setting(setting, RETENTION));
     match set.kind() {
         VariableSetKind::VarSetValue | VariableSetKind::VarSetCurrent => {
-            let current = cx
-                .env
-                .setting(&name.to_ascii_lowercase())
-                .ok_or_else(|| err!(UNDEFINED_OBJECT, "unrecognized configuration parameter \"{name}\""))?;
             let value = if set.kind() == VariableSetKind::VarSetCurrent {
-                current
+                cx.env.setting(&name.to_ascii_lowercase()).ok_or_else(|| {
+                    err!(UNDEFINED_OBJECT, "unrecognized configuration parameter \"{name}\"")
+                })?
             } else {
-                let mut values = Vec::new();
-                for node in &set.args {
-                    values.push(match inner(node)? {
-                        NodeEnum::AConst(constant) => super::node::constant_text(constant),
-                        NodeEnum::String(string) => string.sval.clone(),
-                        _ => return Err(Error::unsupported("this value of a setting is")),
-                    });
-                }
-                values.join(", ")
+                crate::variables::value_text(name, &set.args)?
             };
-            settings.retain(|setting| !is_setting(setting, name));
-            if is_retention {
+            let name = if is_retention {
                 crate::settings::retention(&value)?;
+                RETENTION.to_owned()
+            } else {
+                crate::settings::check_for_later(name, &value, cx.roles.is_superuser(cx.user))?
+            };
+            let new = format!("{name}={value}").into();
+            match settings.iter_mut().find(|setting| is_setting(setting, &name)) {
+                Some(old) => *old = new,
+                None => settings.push(new),
             }
-            settings.push(format!("{name}={value}").into());
         }
         VariableSetKind::VarSetDefault | VariableSetKind::VarReset => {
             settings.retain(|setting| !is_setting(setting, name));

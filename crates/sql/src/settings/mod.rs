@@ -82,6 +82,7 @@ pub struct Hot {
     pub idle_in_transaction_session_timeout: Duration,
     pub idle_session_timeout: Duration,
     pub default_read_only: bool,
+    pub default_deferrable: bool,
     pub default_isolation: &'static str,
     pub work_mem_bytes: usize,
     pub transaction_memory_bytes: usize,
@@ -131,6 +132,7 @@ impl Settings {
                 idle_in_transaction_session_timeout: Duration::ZERO,
                 idle_session_timeout: Duration::ZERO,
                 default_read_only: false,
+                default_deferrable: false,
                 default_isolation: "read committed",
                 work_mem_bytes: 4 << 20,
                 transaction_memory_bytes: cairn_txn::DEFAULT_TRANSACTION_MEMORY,
@@ -231,7 +233,7 @@ impl Settings {
         let value = match &key {
             Key::Known(index) => {
                 let definition = &definition::all()[*index];
-                self.check_context(definition, source)?;
+                check_context(definition, source, self.superuser)?;
                 check(definition, Value::parse(definition, text)?)?
             }
             Key::Placeholder(lower) => {
@@ -272,7 +274,7 @@ impl Settings {
     pub fn reset(&mut self, name: &str, local: bool) -> Result<()> {
         let key = Self::key(name);
         match &key {
-            Key::Known(index) => self.check_context(&definition::all()[*index], Source::Session)?,
+            Key::Known(index) => check_context(&definition::all()[*index], Source::Session, self.superuser)?,
             Key::Placeholder(_) if self.entries.contains_key(&key) || name.contains('.') => {}
             Key::Placeholder(_) => return Err(unrecognized(name)),
         }
@@ -314,23 +316,6 @@ impl Settings {
         self.stale |= is_derived_from(&key);
         self.entries.insert(key.clone(), Entry { session, current: value });
         self.journal.push(Change { key, before });
-    }
-
-    fn check_context(&self, definition: &Definition, source: Source) -> Result<()> {
-        let name = definition.name;
-        let refused = |why: &str| err!(CANT_CHANGE_RUNTIME_PARAM, "parameter \"{name}\" cannot be {why}");
-        match definition.context {
-            Context::Internal => Err(refused("changed")),
-            Context::Postmaster => Err(refused("changed without restarting the server")),
-            Context::Sighup => Err(refused("changed now")),
-            Context::Backend | Context::SuperuserBackend if source == Source::Session => {
-                Err(refused("set after connection start"))
-            }
-            Context::Superuser | Context::SuperuserBackend if !self.superuser => {
-                Err(err!(INSUFFICIENT_PRIVILEGE, "permission denied to set parameter \"{name}\""))
-            }
-            _ => Ok(()),
-        }
     }
 
     /// Whether anything was changed since the transaction began.
@@ -396,7 +381,9 @@ impl Settings {
             idle_in_transaction_session_timeout: milliseconds("idle_in_transaction_session_timeout"),
             idle_session_timeout: milliseconds("idle_session_timeout"),
             default_read_only: on("default_transaction_read_only"),
+            default_deferrable: on("default_transaction_deferrable"),
             default_isolation: match text("default_transaction_isolation").as_str() {
+                "serializable" => "serializable",
                 "repeatable read" => "repeatable read",
                 "read uncommitted" => "read uncommitted",
                 _ => "read committed",
@@ -427,7 +414,7 @@ impl Settings {
                 "iso_8601" => IntervalStyle::Iso8601,
                 _ => IntervalStyle::Postgres,
             },
-            time_zone: datetime::zone::time_zone_from_setting(&text("TimeZone"))
+            time_zone: datetime::zone::zone_by_name(&text("TimeZone"))
                 .unwrap_or(cairn_types::TimeZone::Fixed(0)),
             extra_float_digits: text("extra_float_digits").parse().unwrap_or(1),
             bytea_hex: text("bytea_output") == "hex",
@@ -467,6 +454,7 @@ fn is_derived_from(key: &Key) -> bool {
         "extra_float_digits",
         "bytea_output",
         "default_transaction_isolation",
+        "default_transaction_deferrable",
     ];
     static KNOWN: OnceLock<Vec<bool>> = OnceLock::new();
     let known = KNOWN.get_or_init(|| {
@@ -474,6 +462,43 @@ fn is_derived_from(key: &Key) -> bool {
         definition::all().iter().map(|definition| derived(definition.name)).collect()
     });
     matches!(key, Key::Known(index) if known.get(*index) == Some(&true))
+}
+
+/// Whether a role may set it, at this moment.
+fn check_context(definition: &Definition, source: Source, superuser: bool) -> Result<()> {
+    let name = definition.name;
+    let refused = |why: &str| err!(CANT_CHANGE_RUNTIME_PARAM, "parameter \"{name}\" cannot be {why}");
+    match definition.context {
+        Context::Internal => Err(refused("changed")),
+        Context::Postmaster => Err(refused("changed without restarting the server")),
+        Context::Sighup => Err(refused("changed now")),
+        Context::Backend | Context::SuperuserBackend if source == Source::Session => {
+            Err(refused("set after connection start"))
+        }
+        Context::Superuser | Context::SuperuserBackend if !superuser => {
+            Err(err!(INSUFFICIENT_PRIVILEGE, "permission denied to set parameter \"{name}\""))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Checks a value that is to be set in sessions to come (ALTER ROLE ... SET); the setting's name as it is stored.
+/// Errors are those of [`Settings::set`].
+pub fn check_for_later(name: &str, text: &str, superuser: bool) -> Result<String> {
+    match Settings::key(name) {
+        Key::Known(index) => {
+            let definition = &definition::all()[index];
+            check_context(definition, Source::Client, superuser)?;
+            check(definition, Value::parse(definition, text)?)?;
+            Ok(definition.name.to_owned())
+        }
+        // The roles of a session are no settings of its own.
+        Key::Placeholder(lower) if matches!(&*lower, "role" | "session_authorization") => Ok(lower),
+        Key::Placeholder(lower) => {
+            check_placeholder_name(name, &lower)?;
+            Ok(name.to_owned())
+        }
+    }
 }
 
 /// Checks that need more than the type; may put the value into its canonical form.
@@ -487,7 +512,7 @@ fn check(definition: &Definition, value: Value) -> Result<Value> {
             Value::Text(print_date_style(style, order).into())
         }
         "TimeZone" | "log_timezone" => {
-            let zone = datetime::zone::time_zone_from_setting(text).ok_or_else(invalid)?;
+            let zone = datetime::zone::check_time_zone(definition.name, text)?.ok_or_else(invalid)?;
             Value::Text(datetime::zone::time_zone_name(&zone).into())
         }
         "client_encoding" => Value::Text(encoding(text).ok_or_else(invalid)??.into()),

@@ -11,6 +11,7 @@ pub mod calendar;
 mod format;
 mod interval;
 mod parse;
+pub mod posix_zone;
 mod token;
 pub mod zone;
 

@@ -4,12 +4,13 @@
 //! are PostgreSQL's default set (manual, appendix B.4), kept as data.
 
 use std::collections::HashMap;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use jiff::tz::{Offset, TimeZone as Iana, TimeZoneDatabase};
 
 use super::calendar::{UNIX_TO_POSTGRES_SECONDS, US_PER_DAY, US_PER_SECOND, civil_from_days};
-use crate::{Result, TimeZone, bail};
+use super::posix_zone::{self, Phase, PosixZone};
+use crate::{Error, FormatSettings, Result, TimeZone, bail, err};
 
 /// Offset of local time east of UTC at one moment, with what else output needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,17 +75,12 @@ pub fn abbreviation(word: &str) -> Option<NamedZone> {
     }
 }
 
-/// A zone by full name (`Europe/Berlin`, in any case) or POSIX rule (`EST5EDT`, `UTC+3`).
+/// A zone by full name (`Europe/Berlin`, in any case) or POSIX rule (`EST5EDT`, `UTC+3`, `<+03>-03`).
 pub fn zone_by_name(name: &str) -> Option<TimeZone> {
     if let Ok(zone) = database().get(name) {
         return Some(TimeZone::Named(zone));
     }
-    let letters = name.bytes().take_while(u8::is_ascii_alphabetic).count();
-    let rule = name.get(letters..)?;
-    if letters < 3 || !rule.starts_with(|c: char| c.is_ascii_digit() || c == '+' || c == '-') {
-        return None;
-    }
-    Iana::posix(&name.to_ascii_uppercase()).ok().map(TimeZone::Named)
+    posix_zone::parse(name).map(|zone| TimeZone::Posix(Arc::new(zone)))
 }
 
 /// What `AT TIME ZONE 'word'`, `timezone(word, ...)` and values mean by a zone word: 22023 if nothing.
@@ -94,47 +90,51 @@ pub fn named_zone(word: &str) -> Result<NamedZone> {
     }
     match zone_by_name(word) {
         Some(zone) => Ok(NamedZone::Full(zone)),
-        None => match numeric_zone(word) {
-            Some(seconds_east) => Ok(NamedZone::Fixed { seconds_east }),
-            None => bail!(INVALID_PARAMETER_VALUE, "time zone \"{word}\" not recognized"),
-        },
+        None => bail!(INVALID_PARAMETER_VALUE, "time zone \"{word}\" not recognized"),
     }
 }
 
-/// A bare offset as zone, read as POSIX reads it: west is positive.
-fn numeric_zone(word: &str) -> Option<i32> {
-    let (sign, rest) = match word.as_bytes().first()? {
-        b'+' => (1, word.get(1..)?),
-        b'-' => (-1, word.get(1..)?),
-        b'0'..=b'9' => (1, word),
-        _ => return None,
+/// What a client may set `timezone` to: hours east of UTC, `interval '...'`, a name, a POSIX rule. `None` if it is not a
+/// zone; an error where there is more to say about it, worded as PostgreSQL's checks do, for the setting `setting`.
+pub fn check_time_zone(setting: &str, text: &str) -> Result<Option<TimeZone>> {
+    let refused = |detail: &str| -> Error {
+        err!(INVALID_PARAMETER_VALUE, "invalid value for parameter \"{setting}\": \"{text}\"").detail(detail)
     };
-    let mut parts = rest.split(':');
-    let hours: i32 = parts.next()?.parse().ok()?;
-    let minutes: i32 = parts.next().map_or(Some(0), |part| part.parse().ok())?;
-    let seconds: i32 = parts.next().map_or(Some(0), |part| part.parse().ok())?;
-    ((0..=167).contains(&hours)
-        && (0..60).contains(&minutes)
-        && (0..60).contains(&seconds)
-        && parts.next().is_none())
-    .then(|| -sign * (hours * 3600 + minutes * 60 + seconds))
-}
-
-/// The setting `timezone`: a name, an abbreviation-free POSIX rule, or a number of hours east of UTC. `None` if it
-/// is not a zone.
-pub fn time_zone_from_setting(text: &str) -> Option<TimeZone> {
-    let text = text.trim();
-    if let Ok(hours) = text.parse::<f64>() {
-        let seconds = hours * 3600.0;
-        return (seconds.abs() <= 167.0 * 3600.0).then_some(TimeZone::Fixed(seconds as i32));
+    let at_offset = |seconds_east: i64| match i32::try_from(seconds_east) {
+        Ok(seconds_east) if seconds_east.abs() < 168 * 3600 => Ok(Some(TimeZone::Fixed(seconds_east))),
+        _ => Err(refused("UTC timezone offset is out of range.")),
+    };
+    let word = "interval";
+    if text.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word)) {
+        let quoted =
+            text[word.len()..].trim_start().strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
+        let Some(quoted) = quoted else { return Ok(None) };
+        let interval = super::parse_interval(quoted, &FormatSettings::default(), -1)?;
+        if interval.months != 0 {
+            return Err(refused("Cannot specify months in time zone interval."));
+        }
+        if interval.days != 0 {
+            return Err(refused("Cannot specify days in time zone interval."));
+        }
+        return at_offset(interval.time_us / US_PER_SECOND);
     }
-    zone_by_name(text)
+    if let Some(hours) = text.trim_start().parse::<f64>().ok().filter(|hours| !hours.is_nan()) {
+        return at_offset((hours * 3600.0) as i64);
+    }
+    let Some(zone) = zone_by_name(text) else { return Ok(None) };
+    // At 2000-01-01, as PostgreSQL looks at it.
+    if offset_at(&zone, 0) % 60 != 0 {
+        return Err(err!(INVALID_PARAMETER_VALUE, "time zone \"{text}\" appears to use leap seconds")
+            .detail("PostgreSQL does not support leap seconds."));
+    }
+    Ok(Some(zone))
 }
 
 /// The zone as SHOW prints it.
 pub fn time_zone_name(zone: &TimeZone) -> String {
     match zone {
-        TimeZone::Named(zone) => zone.iana_name().map_or_else(|| format!("{zone:?}"), str::to_owned),
+        TimeZone::Named(zone) => zone.iana_name().unwrap_or("UTC").to_owned(),
+        TimeZone::Posix(zone) => zone.name.clone(),
         TimeZone::Fixed(seconds_east) => {
             let east = offset_digits(*seconds_east);
             let west = offset_digits(-seconds_east);
@@ -177,6 +177,7 @@ fn jiff_timestamp(utc_us: i64) -> jiff::Timestamp {
 pub fn is_constant(zone: &TimeZone) -> bool {
     match zone {
         TimeZone::Fixed(_) => true,
+        TimeZone::Posix(zone) => zone.summer.is_none(),
         TimeZone::Named(zone) => {
             let epoch = jiff::Timestamp::UNIX_EPOCH;
             zone.preceding(epoch).next().is_none() && zone.following(epoch).next().is_none()
@@ -190,6 +191,7 @@ pub fn offset_at(zone: &TimeZone, utc_us: i64) -> i32 {
         TimeZone::Fixed(seconds_east) => *seconds_east,
         TimeZone::Named(zone) if *zone == Iana::UTC => 0,
         TimeZone::Named(zone) => zone.to_offset(jiff_timestamp(utc_us)).seconds(),
+        TimeZone::Posix(zone) => posix_phase(zone, utc_us).0.seconds_east,
     }
 }
 
@@ -209,6 +211,20 @@ pub fn info_at(zone: &TimeZone, utc_us: i64) -> ZoneInfo {
                 abbreviation: info.abbreviation().to_owned(),
             }
         }
+        TimeZone::Posix(zone) => {
+            let (Phase { abbreviation, seconds_east }, is_dst) = posix_phase(zone, utc_us);
+            ZoneInfo { seconds_east: *seconds_east, is_dst, abbreviation: abbreviation.clone() }
+        }
+    }
+}
+
+/// Standard time or summer time, whichever it is at a moment, and whether it is the latter.
+fn posix_phase(zone: &PosixZone, utc_us: i64) -> (&Phase, bool) {
+    match &zone.summer {
+        Some(summer) if summer.zone.to_offset_info(jiff_timestamp(utc_us)).dst().is_dst() => {
+            (&summer.phase, true)
+        }
+        _ => (&zone.standard, false),
     }
 }
 
@@ -218,32 +234,38 @@ pub fn offset_of_local(zone: &TimeZone, local_us: i64) -> i32 {
     match zone {
         TimeZone::Fixed(seconds_east) => *seconds_east,
         TimeZone::Named(zone) if *zone == Iana::UTC => 0,
-        TimeZone::Named(zone) => {
-            let near = near_us(local_us);
-            let (year, month, day) = civil_from_days(near.div_euclid(US_PER_DAY));
-            let second = near.rem_euclid(US_PER_DAY) / US_PER_SECOND;
-            let local = i16::try_from(year).ok().and_then(|year| {
-                jiff::civil::DateTime::new(
-                    year,
-                    month as i8,
-                    day as i8,
-                    (second / 3600) as i8,
-                    (second / 60 % 60) as i8,
-                    (second % 60) as i8,
-                    0,
-                )
-                .ok()
-            });
-            let Some(local) = local else { return 0 };
-            use jiff::tz::AmbiguousOffset::{Fold, Gap, Unambiguous};
-            let offset = match zone.to_ambiguous_timestamp(local).offset() {
-                Unambiguous { offset } => offset,
-                Gap { before, .. } => before,
-                Fold { after, .. } => after,
-            };
-            offset.seconds()
-        }
+        TimeZone::Named(zone) => local_offset(zone, local_us),
+        TimeZone::Posix(zone) => match &zone.summer {
+            Some(summer) => local_offset(&summer.zone, local_us),
+            None => zone.standard.seconds_east,
+        },
     }
+}
+
+fn local_offset(zone: &Iana, local_us: i64) -> i32 {
+    let near = near_us(local_us);
+    let (year, month, day) = civil_from_days(near.div_euclid(US_PER_DAY));
+    let second = near.rem_euclid(US_PER_DAY) / US_PER_SECOND;
+    let local = i16::try_from(year).ok().and_then(|year| {
+        jiff::civil::DateTime::new(
+            year,
+            month as i8,
+            day as i8,
+            (second / 3600) as i8,
+            (second / 60 % 60) as i8,
+            (second % 60) as i8,
+            0,
+        )
+        .ok()
+    });
+    let Some(local) = local else { return 0 };
+    use jiff::tz::AmbiguousOffset::{Fold, Gap, Unambiguous};
+    let offset = match zone.to_ambiguous_timestamp(local).offset() {
+        Unambiguous { offset } => offset,
+        Gap { before, .. } => before,
+        Fold { after, .. } => after,
+    };
+    offset.seconds()
 }
 
 impl NamedZone {
@@ -315,6 +337,52 @@ mod tests {
         assert_eq!(offset_of_local(&zone, at(2024, 1, 1, 0)), 3600);
         assert_eq!(offset_at(&zone, at(200_000, 7, 1, 0)), 7200);
         assert_eq!(time_zone_name(&zone), "Europe/Berlin");
+    }
+
+    #[test]
+    fn posix_rules() {
+        let summer = at(2020, 7, 1, 0);
+        for (text, winter_offset, summer_offset, abbreviation) in [
+            ("UTC+3", -3, -3, "UTC"),
+            ("<+03>-03", 3, 3, "+03"),
+            ("+02:00", -2, -2, ""),
+            ("a1", -1, -1, "A"),
+            ("xyz30", -30, -30, "XYZ"),
+            ("foo5bar", -5, -4, "BAR"),
+            ("CET-1CEST,M3.5.0,M10.5.0/3", 1, 2, "CEST"),
+            ("xyz3<q>2,J60/1:30,300/-2", -3, -2, "Q"),
+        ] {
+            let zone = zone_by_name(text).unwrap();
+            let info = info_at(&zone, summer);
+            assert_eq!(offset_at(&zone, 0), winter_offset * 3600, "{text}");
+            assert_eq!(
+                (info.seconds_east, info.abbreviation.as_str()),
+                (summer_offset * 3600, abbreviation),
+                "{text}"
+            );
+            assert_eq!(info.is_dst, winter_offset != summer_offset, "{text}");
+            assert_eq!(offset_of_local(&zone, summer), summer_offset * 3600, "{text}");
+            assert_eq!(time_zone_name(&zone), text.to_ascii_uppercase());
+            assert_eq!(zone_by_name(&time_zone_name(&zone)), Some(zone), "{text}");
+        }
+        for text in
+            ["", "foo", "XYZ3,", "xyz168", "<a", "<a>", "5:60", "EST5EDT4,M13.1.0,M1.1.0", "EST5+4", "é"]
+        {
+            assert_eq!(zone_by_name(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_the_setting_may_be() {
+        let zone = |text| check_time_zone("TimeZone", text).unwrap().unwrap();
+        assert_eq!(zone("3"), TimeZone::Fixed(3 * 3600));
+        assert_eq!(zone("-8.5"), TimeZone::Fixed(-85 * 360));
+        assert_eq!(zone("interval '-0:00:07'"), TimeZone::Fixed(-7));
+        assert_eq!(time_zone_name(&zone("5.5")), "<+05:30>-05:30");
+        assert_eq!(check_time_zone("TimeZone", "nowhere").unwrap(), None);
+        for text in ["200", "interval '1 month'", "interval '1 day'", "interval 'x'", "a3:30:15"] {
+            check_time_zone("TimeZone", text).expect_err(text);
+        }
     }
 
     #[test]

@@ -1,0 +1,24 @@
+-- ALTER ROLE and ALTER DATABASE ... SET: what may be stored, and how it reads back.
+create role stored_role;
+alter role stored_role set timezone = '<+03>-03';
+alter role stored_role set DATESTYLE = iso, dmy;
+alter role stored_role set Search_Path = a, "B";
+alter role stored_role set time zone interval '2' hour to minute;
+alter role stored_role set my.own = 'x';
+select unnest(rolconfig) from pg_roles where rolname = 'stored_role';
+alter role stored_role reset TimeZone;
+select unnest(rolconfig) from pg_roles where rolname = 'stored_role';
+alter role stored_role set work_mem = 'x';
+alter role stored_role set nothing = 1;
+alter role stored_role set shared_buffers = '1GB';
+alter role stored_role set timezone = 'nowhere';
+alter role stored_role set default_transaction_isolation = 'x';
+alter role stored_role set server_version = '1';
+alter role stored_role in database postgres set enable_sort = maybe;
+alter role stored_role reset all;
+set role stored_role;
+alter role stored_role set log_statement = 'all';
+alter role stored_role set work_mem = '1MB';
+reset role;
+select rolconfig from pg_roles where rolname = 'stored_role';
+drop role stored_role;
