@@ -69,6 +69,8 @@ pub struct Core {
     pub(crate) functions: RefCell<crate::routines::FunctionCache>,
     /// `select null`, analyzed: what lone expressions are put into.
     pub(crate) lone_select: OnceCell<Box<Query>>,
+    /// How values of domains are checked.
+    pub(crate) domain_checks: crate::domains::DomainChecks,
     /// Checks that wait for the transaction's end.
     pub(crate) constraints: TransactionConstraints,
     /// Snapshots of the running statements, innermost last: what stable functions read at.
@@ -210,6 +212,7 @@ impl Core {
             prepared: RefCell::default(),
             functions: RefCell::default(),
             lone_select: OnceCell::new(),
+            domain_checks: Default::default(),
             constraints: TransactionConstraints::new(),
             snapshots: RefCell::default(),
             read_time: Cell::default(),
@@ -655,6 +658,10 @@ pub fn identifier_list(text: &str) -> Option<Vec<Text>> {
 }
 
 impl Env for Core {
+    fn check_domain(&self, domain: Oid, value: &Datum) -> Result<()> {
+        crate::domains::check(self, domain, value)
+    }
+
     fn format(&self) -> &FormatSettings {
         self.formats.get()
     }

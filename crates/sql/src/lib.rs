@@ -12,6 +12,7 @@ mod cursors;
 pub mod ddl;
 mod debt;
 mod definition;
+mod domains;
 mod explain;
 mod host;
 mod instance;

@@ -51,6 +51,12 @@ pub trait Env {
     /// Input of the reg* types: PostgreSQL's error where there is no such object.
     fn reg_lookup(&self, reg_type: Oid, name: &str) -> Result<Oid>;
 
+    /// Checks a value of a domain's base type by the domain's NOT NULL and CHECK constraints, those of the domains under it
+    /// included: 23502, 23514, or an error of a constraint's own. Input calls it for every value of a domain, nulls too.
+    fn check_domain(&self, _domain: Oid, _value: &Datum) -> Result<()> {
+        Ok(())
+    }
+
     /// Input and output of an access list's item. A value holds its stored form, with roles by oid; SQL shows names.
     fn acl_item_input(&self, text: &str) -> Result<Text> {
         Ok(Text::from(text))

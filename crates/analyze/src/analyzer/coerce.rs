@@ -87,13 +87,13 @@ impl Analyzer<'_> {
             if self.find_pathway(target, input, context) != Pathway::None {
                 continue;
             }
-            if input == types::RECORD && self.lookup.is_composite(target) {
+            if input == types::RECORD && self.lookup.is_composite(self.lookup.base_type(target)) {
                 continue;
             }
             if input == types::RECORD_ARRAY && self.lookup.is_composite(self.lookup.array_element(target)) {
                 continue;
             }
-            if target == types::RECORD && self.lookup.is_composite(input) {
+            if target == types::RECORD && self.lookup.is_composite(self.lookup.base_type(input)) {
                 continue;
             }
             if target == types::RECORD_ARRAY && self.lookup.is_composite(self.lookup.array_element(input)) {
@@ -233,10 +233,10 @@ impl Analyzer<'_> {
                 return Ok(result);
             }
         }
-        if source == types::RECORD && self.lookup.is_composite(target) {
+        if source == types::RECORD && self.lookup.is_composite(self.lookup.base_type(target)) {
             return self.coerce_record(expr, target, context, form, location);
         }
-        if target == types::RECORD && self.lookup.is_composite(source) {
+        if target == types::RECORD && self.lookup.is_composite(self.lookup.base_type(source)) {
             return Ok(self.relabel(expr, target, -1, form, location));
         }
         if target == types::RECORD_ARRAY || source == types::RECORD_ARRAY {

@@ -328,7 +328,9 @@ impl Analyzer<'_> {
                     self.assign_into(element, element_type, name, rest, value, location)?
                 };
                 let assignment = super::expression::Assignment { name, value };
-                self.subscript(base, &indices, Some(assignment))
+                let assigned = self.subscript(base, &indices, Some(assignment))?;
+                let context = super::Coercion::Assignment;
+                self.coerce_to_domain(assigned, ty.oid, -1, context, CallForm::ImplicitCast, -1, false)
             }
             NodeEnum::String(field) => {
                 let composite = self.lookup.base_type(ty.oid);

@@ -19,17 +19,21 @@ impl Analyzer<'_> {
         Ok(same_always.then_some(value))
     }
 
-    /// Whether the type's input needs nothing but the session.
+    /// Whether the type's input needs nothing but the session and the catalog.
     fn can_be_read(&self, ty: Oid) -> bool {
-        matches!(
-            ty,
-            types::DATE
-                | types::TIMESTAMP
-                | types::TIMESTAMPTZ
-                | types::TIME
-                | types::TIMETZ
-                | types::INTERVAL
-        )
+        let element = self.lookup.array_element(ty);
+        let of_catalog = |ty| matches!(self.lookup.kind(ty), Some(TypeKind::Composite | TypeKind::Domain));
+        of_catalog(ty)
+            || element != 0 && of_catalog(element)
+            || matches!(
+                ty,
+                types::DATE
+                    | types::TIMESTAMP
+                    | types::TIMESTAMPTZ
+                    | types::TIME
+                    | types::TIMETZ
+                    | types::INTERVAL
+            )
     }
 
     fn reads_the_same_always(&self, text: &str, ty: Oid) -> bool {

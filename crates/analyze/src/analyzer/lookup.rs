@@ -54,7 +54,7 @@ impl<'a> Lookup<'a> {
         self.type_by_oid(oid).map(|found| found.kind)
     }
 
-    /// A named composite type, or a domain's base that is one.
+    /// A named composite type; a domain over one is not.
     pub fn is_composite(&self, oid: Oid) -> bool {
         self.kind(oid) == Some(TypeKind::Composite)
     }

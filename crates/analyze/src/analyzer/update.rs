@@ -145,6 +145,11 @@ impl Analyzer<'_> {
             let earlier = targets.iter().position(|target| target.resno == attno);
             if let Some(earlier) = earlier {
                 let partial = |expr: &Expr| {
+                    // A domain is checked when all its parts are there.
+                    let expr = match expr {
+                        Expr::CoerceToDomain { arg, .. } => arg,
+                        other => other,
+                    };
                     matches!(expr, Expr::Subscript(subscript) if subscript.assignment.is_some())
                         || matches!(expr, Expr::Row { form: CallForm::ImplicitCast, .. })
                 };
@@ -159,7 +164,10 @@ impl Analyzer<'_> {
             // A second part of a column is put into the result of the first.
             let current = match earlier {
                 _ if assignment.indirection.is_empty() => None,
-                Some(earlier) => Some(targets[earlier].expr.clone()),
+                Some(earlier) => Some(match targets[earlier].expr.clone() {
+                    Expr::CoerceToDomain { arg, .. } => *arg,
+                    other => other,
+                }),
                 None => Some(Expr::Var(Var { varno: target, attno, levels_up: 0, ty: column.ty, location })),
             };
             let before = std::mem::replace(&mut self.level().kind, ExprKind::UpdateTarget);

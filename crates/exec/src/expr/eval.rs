@@ -386,8 +386,9 @@ fn row_compare(
 
 fn domain(check: &DomainCheck, cx: &ExecContext<'_>, frame: &mut Frame) -> Result<Datum> {
     let value = check.arg.eval(cx, frame)?;
+    let shown = || cx.env.format_type(check.domain, -1);
     if check.not_null && value.is_null() {
-        let mut error = err!(NOT_NULL_VIOLATION, "domain {} does not allow null values", check.name);
+        let mut error = err!(NOT_NULL_VIOLATION, "domain {} does not allow null values", shown());
         error.report_mut().data_type = Some(check.name.to_string());
         return Err(error);
     }
@@ -398,7 +399,7 @@ fn domain(check: &DomainCheck, cx: &ExecContext<'_>, frame: &mut Frame) -> Resul
                 let mut error = err!(
                     CHECK_VIOLATION,
                     "value for domain {} violates check constraint \"{name}\"",
-                    check.name
+                    shown()
                 )
                 .constraint(name.to_string());
                 error.report_mut().data_type = Some(check.name.to_string());

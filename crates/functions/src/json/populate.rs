@@ -120,7 +120,11 @@ fn record_values(
     for (index, field) in fields.iter().enumerate() {
         values.push(match source.member(&field.name) {
             Some(member) => convert(call, member, field.type_oid, field.typmod, &field.name)?,
-            None => base.and_then(|base| base.values.get(index)).cloned().unwrap_or_default(),
+            // The values of a row that is there are as they should be; a null of no row's may be refused.
+            None => match base {
+                Some(base) => base.values.get(index).cloned().unwrap_or_default(),
+                None => io::null(field.type_oid, call.env)?,
+            },
         });
     }
     Ok(values)
@@ -128,10 +132,15 @@ fn record_values(
 
 /// A JSON value as a value of an SQL type.
 fn convert(call: &Call<'_>, source: Source<'_>, type_oid: Oid, typmod: i32, key: &str) -> Result<Datum> {
+    if let Some(TypeShape::Domain { base, typmod }) = call.env.type_shape(type_oid) {
+        let value = convert(call, source, base, typmod, key)?;
+        call.env.check_domain(type_oid, &value)?;
+        return Ok(value);
+    }
     if source.is_null() {
         return Ok(Datum::Null);
     }
-    match base_type(call, type_oid) {
+    match type_oid {
         types::JSON => return Ok(Datum::text(source.json_text())),
         types::JSONB => return Ok(jsonb(source.to_jsonb()?)),
         _ => {}
@@ -146,7 +155,6 @@ fn convert(call: &Call<'_>, source: Source<'_>, type_oid: Oid, typmod: i32, key:
             let values = record_values(call, source, &fields, None)?;
             Ok(Datum::Record(Arc::new(Record { type_oid, fields, values })))
         }
-        Some(TypeShape::Domain { base, typmod }) => convert(call, source, base, typmod, key),
         _ => io::input(&source.json_text(), type_oid, typmod, call.env),
     }
 }
@@ -245,7 +253,9 @@ fn populate(call: &Call<'_>, args: &[Datum], name: &str) -> Result<Datum> {
         }
         record_values(call, source, &fields, base)
     })?;
-    Ok(Datum::Record(Arc::new(Record { type_oid, fields, values })))
+    let record = Datum::Record(Arc::new(Record { type_oid: base_type(call, type_oid), fields, values }));
+    call.env.check_domain(type_oid, &record)?;
+    Ok(record)
 }
 
 fn column_list(call: &Call<'_>, name: &str) -> Result<Arc<[RecordField]>> {

@@ -368,8 +368,12 @@ fn fill_column(
         (None, None) => None,
     };
     let Some(expr) = expr else {
-        if column.not_null && data::has_rows(cx, &relation)? {
-            return Err(data::contains_nulls(cx, &relation, number as usize - 1));
+        let is_domain = cx.catalog.base_type(column.ty.oid) != column.ty.oid;
+        if (column.not_null || is_domain) && data::has_rows(cx, &relation)? {
+            if column.not_null {
+                return Err(data::contains_nulls(cx, &relation, number as usize - 1));
+            }
+            cx.env.check_domain(column.ty.oid, &Datum::Null)?;
         }
         return Ok(());
     };

@@ -237,7 +237,10 @@ impl Frame<'_> {
             Some(VariableKind::Typed(_)) => match self.spi.composite_fields(ty.oid) {
                 // A row variable is a row of nulls, whose fields can be assigned one by one.
                 Some(fields) => Ok(null_record(ty.oid, fields)),
-                None => Ok(Datum::Null),
+                None => {
+                    self.spi.env().check_domain(ty.oid, &Datum::Null)?;
+                    Ok(Datum::Null)
+                }
             },
             // A cursor's portal is called as its variable, unless something else is assigned.
             Some(VariableKind::Cursor(_)) => Ok(Datum::text(self.name(slot))),

@@ -57,7 +57,7 @@ pub(super) fn array_input(
         .into_iter()
         .map(|element| match element {
             Some(element) => input_at(&element, element_type, typmod, env, depth + 1),
-            None => Ok(Datum::Null),
+            None => super::null(element_type, env),
         })
         .collect::<Result<Vec<_>>>()?;
     Ok(Datum::Array(Arc::new(Array { element_type, dimensions, elements })))

@@ -241,7 +241,12 @@ impl<'a> Wire<'a> {
         match env.type_shape(type_oid) {
             Some(TypeShape::Array { element, .. }) => self.sql_array(element, typmod, env, depth),
             Some(TypeShape::Enum) => super::input(self.text()?, type_oid, -1, env),
-            Some(TypeShape::Domain { base, typmod }) => self.value(base, typmod, env, depth + 1),
+            Some(TypeShape::Domain { base, typmod }) => {
+                let (base, typmod) = super::domain_base(base, typmod, env);
+                let value = self.value(base, typmod, env, depth + 1)?;
+                env.check_domain(type_oid, &value)?;
+                Ok(value)
+            }
             Some(TypeShape::Composite { fields }) => self.record(type_oid, &fields, env, depth),
             Some(TypeShape::Pseudo) => Err(err!(
                 FEATURE_NOT_SUPPORTED,
@@ -388,7 +393,7 @@ impl<'a> Wire<'a> {
                 ));
             }
             values.push(match self.counted()? {
-                None => Datum::Null,
+                None => super::null(field.type_oid, env)?,
                 Some(bytes) => recv_at(bytes, field.type_oid, field.typmod, env, depth + 1)?,
             });
         }

@@ -156,6 +156,27 @@ fn reg_input(text: &str, type_oid: Oid, env: &dyn Env) -> Result<Datum> {
     Ok(Datum::Oid(found?))
 }
 
+/// The first type under a domain that is no domain, and the modifier of its values.
+fn domain_base(mut base: Oid, mut typmod: i32, env: &dyn Env) -> (Oid, i32) {
+    while base > LAST_FIXED_TYPE
+        && let Some(TypeShape::Domain { base: under, typmod: its }) = env.type_shape(base)
+    {
+        (base, typmod) = (under, its);
+    }
+    (base, typmod)
+}
+
+/// The oids of types that the code knows by name; no domain is among them.
+const LAST_FIXED_TYPE: Oid = 9999;
+
+/// A null of a type, which a domain may refuse: [`input`] and [`recv`] of a value that is not there.
+pub fn null(type_oid: Oid, env: &dyn Env) -> Result<Datum> {
+    if type_oid > LAST_FIXED_TYPE && matches!(env.type_shape(type_oid), Some(TypeShape::Domain { .. })) {
+        env.check_domain(type_oid, &Datum::Null)?;
+    }
+    Ok(Datum::Null)
+}
+
 /// Types that only the catalog knows.
 fn catalog_input(text: &str, type_oid: Oid, typmod: i32, env: &dyn Env, depth: u32) -> Result<Datum> {
     match env.type_shape(type_oid) {
@@ -170,7 +191,12 @@ fn catalog_input(text: &str, type_oid: Oid, typmod: i32, env: &dyn Env, depth: u
                 env.format_type(type_oid, -1)
             )),
         },
-        Some(TypeShape::Domain { base, typmod }) => input_at(text, base, typmod, env, depth + 1),
+        Some(TypeShape::Domain { base, typmod }) => {
+            let (base, typmod) = domain_base(base, typmod, env);
+            let value = input_at(text, base, typmod, env, depth + 1)?;
+            env.check_domain(type_oid, &value)?;
+            Ok(value)
+        }
         Some(TypeShape::Composite { fields }) => {
             record::record_input(text, type_oid, &fields, env, depth + 1)
         }

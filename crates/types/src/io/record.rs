@@ -28,7 +28,7 @@ pub fn record_input(
             rest = rest.strip_prefix(',').ok_or_else(|| malformed(text, "Too few columns."))?;
         }
         if rest.starts_with([',', ')']) {
-            values.push(Datum::Null);
+            values.push(super::null(field.type_oid, env)?);
             continue;
         }
         let (column, after) = read_column(text, rest)?;
