@@ -119,6 +119,8 @@ pub struct Query {
     pub limit_with_ties: bool,
     /// FOR UPDATE and its kin, strongest first per relation.
     pub row_marks: Vec<RowMark>,
+    /// Constraints without which the query would be wrong: primary keys, on whose columns others depend in GROUP BY.
+    pub constraints: Vec<Oid>,
     /// UNION etc.; its leaves are subquery entries of `range_table`, and `targets` are Vars of the leftmost.
     pub set_operation: Option<Box<SetOperation>>,
 }

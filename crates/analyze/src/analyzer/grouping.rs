@@ -1,7 +1,10 @@
 //! The check that a grouped query uses only what its groups have: grouped expressions, aggregates, and columns that
 //! depend on a grouped primary key.
 
-use cairn_types::{Result, err};
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
+use cairn_types::{Oid, Result, err};
 
 use super::{Analyzer, expr_location};
 use crate::{compare::same, query::*};
@@ -14,6 +17,8 @@ struct GroupCheck<'c> {
     common: Vec<(usize, i16)>,
     have_non_var: bool,
     has_sets: bool,
+    /// The primary keys that columns were found to depend on.
+    keys: RefCell<BTreeSet<Oid>>,
 }
 
 impl Analyzer<'_> {
@@ -54,6 +59,7 @@ impl Analyzer<'_> {
             grouped: group_targets.iter().map(|(expr, reference)| (expr, *reference)).collect(),
             common,
             has_sets: !query.grouping_sets.is_empty(),
+            keys: RefCell::default(),
         };
         for target in &mut query.targets {
             fill_grouping(&mut target.expr, &check)?;
@@ -74,6 +80,7 @@ impl Analyzer<'_> {
                 }
             }
         }
+        query.constraints = check.keys.into_inner().into_iter().collect();
         Ok(())
     }
 }
@@ -204,6 +211,12 @@ impl GroupCheck<'_> {
             && !key.is_empty()
             && key.iter().all(|attno| self.common.contains(&(var.varno, *attno)))
         {
+            let is_key = |constraint: &&cairn_catalog::Constraint| {
+                constraint.kind == cairn_catalog::ConstraintKind::PrimaryKey
+            };
+            if let Some(constraint) = relation.constraints.iter().map(|c| &**c).find(is_key) {
+                self.keys.borrow_mut().insert(constraint.oid);
+            }
             return Ok(());
         }
         let name = match usize::try_from(var.attno).ok().and_then(|attno| attno.checked_sub(1)) {

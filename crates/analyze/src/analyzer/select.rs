@@ -36,6 +36,7 @@ pub(crate) fn new_query(command: CommandType) -> Query {
         limit: None,
         limit_with_ties: false,
         row_marks: Vec::new(),
+        constraints: Vec::new(),
         set_operation: None,
     }
 }

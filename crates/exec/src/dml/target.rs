@@ -141,6 +141,7 @@ fn query_over(relation: &Arc<Relation>) -> Query {
         limit: None,
         limit_with_ties: false,
         row_marks: Vec::new(),
+        constraints: Vec::new(),
         set_operation: None,
     }
 }

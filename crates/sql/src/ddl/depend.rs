@@ -119,6 +119,14 @@ fn of_node(expr: &Expr, catalog: &Catalog, found: &mut Vec<Address>) {
         | Expr::CoerceToDomain { ty, .. }
         | Expr::Row { ty, .. }
         | Expr::Array { ty, .. } => found.extend(of_type(ty.oid, catalog)),
+        Expr::Field { record, number, .. } => {
+            let row_type = catalog.base_type(cairn_analyze::expr_type(record).oid);
+            if let Some(relation) = catalog.type_by_oid(row_type).map(|object| object.relation)
+                && relation != 0
+            {
+                found.push(Address::column(relation, *number));
+            }
+        }
         Expr::NextValue { sequence, .. } => found.push(Address::relation(*sequence)),
         _ => {}
     }
@@ -155,8 +163,20 @@ fn collect_query<'q>(
     for cte in &query.ctes {
         collect_query(&cte.query, catalog, outer, found);
     }
+    found.extend(query.constraints.iter().map(|oid| Address::new(pg_constraint::TABLE, *oid)));
+    // The columns of a join stand for all that its sides have: those that are used come with the Vars that mean them.
+    let unused = |expr: &Expr| {
+        query.range_table.iter().any(|entry| match &entry.kind {
+            RangeTableKind::Join { columns, .. } => {
+                columns.iter().any(|column| std::ptr::eq(column, expr)) && matches!(expr, Expr::Var(_))
+            }
+            _ => false,
+        })
+    };
     cairn_analyze::walk::query_expressions(query, &mut |expr| {
-        collect_expression(expr, catalog, outer, found)
+        if !unused(expr) {
+            collect_expression(expr, catalog, outer, found);
+        }
     });
     outer.pop();
 }
@@ -179,6 +199,12 @@ fn collect_expression<'q>(
                 }
                 Some(RangeTableKind::Subquery { view: Some(view), .. }) => {
                     found.push(Address::column(*view, var.attno));
+                }
+                Some(RangeTableKind::Join { columns, .. }) => {
+                    if let Some(column) = columns.get(var.attno as usize - 1) {
+                        let level = outer.len() - var.levels_up as usize;
+                        collect_expression(column, catalog, &mut outer[..level].to_vec(), found);
+                    }
                 }
                 _ => {}
             }

@@ -151,7 +151,10 @@ pub fn put_rule(
         })
         .sql()?;
     let address = Address::new(c::TABLE, rule);
-    depend::record(writer, address, Address::relation(relation), Dependency::Internal)?;
+    // A part of the relation, and a user of it: PostgreSQL records both.
+    for kind in [Dependency::Internal, Dependency::Normal] {
+        depend::record(writer, address, Address::relation(relation), kind)?;
+    }
     for on in on {
         depend::record(writer, address, *on, Dependency::Normal)?;
     }

@@ -1,0 +1,45 @@
+-- What a view needs: columns that it names, keys that its GROUP BY relies on.
+create table pk (id int primary key, n text, unused int);
+create view vpk as select id, n, count(*) from pk group by id;
+alter table pk drop column unused;
+select deptype, (pg_identify_object(refclassid, refobjid, refobjsubid)).identity from pg_depend where objid = (select oid from pg_rewrite where ev_class = 'vpk'::regclass) order by 2;
+alter table pk drop constraint pk_pkey;
+alter table pk drop column id;
+create view vsub as select * from (select id, n from pk group by id) s where exists (select 1 from pk p where p.id = s.id group by p.id having p.n = 'x');
+drop view vpk;
+alter table pk drop constraint pk_pkey;
+drop view vsub;
+create view vpk2 as select id, n from pk group by id, n;
+alter table pk drop constraint pk_pkey;
+alter table pk add primary key (id);
+create or replace view vpk2 as select id, n from pk group by id;
+alter table pk drop constraint pk_pkey;
+create or replace view vpk2 as select id, n from pk;
+alter table pk drop constraint pk_pkey cascade;
+select * from vpk2;
+alter table pk add primary key (id);
+create view vpk3 as select id, n from pk group by id;
+alter table pk drop constraint pk_pkey cascade;
+select * from vpk3;
+-- Joins.
+create table ja (id int primary key, x int, unused int, k int); create table jb (id int, y int, k int, other int);
+create view j1 as select ja.id, jb.y from ja join jb on ja.id = jb.id;
+create view j2 as select k, x from ja join jb using (k);
+create view j3 as select k, y from ja full join jb using (k);
+create view j4 as select j.y from (ja join jb on ja.id = jb.id) as j(a1, a2, a3, a4, b1, y);
+create view j5 as select (select max(jb.y) from jb where jb.k = ja.k) from ja left join jb j on true;
+select v.relname, (pg_identify_object(refclassid, refobjid, refobjsubid)).identity from pg_depend d join pg_rewrite r on d.objid = r.oid join pg_class v on v.oid = r.ev_class where v.relname ~ '^j[0-9]' and deptype = 'n' order by 1, 2;
+alter table ja drop column unused;
+alter table jb drop column other;
+alter table jb drop column y;
+alter table ja drop column x;
+alter table ja drop column k;
+select * from j1; select * from j2; select * from j3; select * from j4; select * from j5;
+create view jall as select * from ja join jb using (k);
+alter table ja drop column x;
+-- Fields of composite columns.
+create type pair as (a int, b int); create table tp (p pair);
+create view vfield as select (p).a from tp;
+alter type pair drop attribute b;
+alter type pair drop attribute a;
+drop view vfield; alter type pair drop attribute a;
