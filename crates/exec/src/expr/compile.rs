@@ -230,6 +230,7 @@ impl Planner<'_> {
                 multidimensional: *multidimensional,
             },
             Expr::Row { fields, names, ty, .. } => {
+                let fields = &*self.live_fields(fields, *ty);
                 let shape = match self.record_shape(ty.oid) {
                     Some(shape) if shape.len() == fields.len() => shape,
                     _ => fields
@@ -515,6 +516,27 @@ impl Planner<'_> {
             typmod: column.ty.typmod,
         });
         Some(fields.collect())
+    }
+
+    /// The fields of a row that its type still has: the analyzer gives one for each attribute number, and dropped attributes
+    /// have no value.
+    fn live_fields<'e>(&self, fields: &'e [Expr], ty: TypeRef) -> std::borrow::Cow<'e, [Expr]> {
+        let relation = self
+            .catalog()
+            .type_by_oid(self.catalog().base_type(ty.oid))
+            .filter(|object| object.kind == TypeKind::Composite)
+            .and_then(|object| self.catalog().relation(object.relation))
+            .filter(|relation| relation.columns.len() == fields.len())
+            .filter(|relation| relation.columns.iter().any(|column| column.dropped));
+        match relation {
+            Some(relation) => fields
+                .iter()
+                .zip(&relation.columns)
+                .filter(|(_, column)| !column.dropped)
+                .map(|(field, _)| field.clone())
+                .collect(),
+            None => fields.into(),
+        }
     }
 
     /// Where in a record's values an attribute is: dropped attributes have no value.

@@ -27,7 +27,7 @@ use super::data::{self, NewColumn};
 use super::depend::{self, Address, Dependency};
 use super::node::{inner, required};
 use super::table::{self, Default, Definition};
-use super::{constraint, index, names, reloptions, rename, rows, sequence, text};
+use super::{constraint, index, names, reloptions, rename, row_types, rows, sequence, text};
 
 /// The attribute number of a column. 42703.
 pub fn column_number(relation: &Relation, name: &str) -> Result<i16> {
@@ -329,6 +329,10 @@ fn add_column(cx: &mut DdlContext<'_>, relation: &Arc<Relation>, command: &Alter
     let number = relation.columns.len() as i16 + 1;
     let persistence = index::persistence_code(relation);
     let made = table::make_sequence(cx, relation.namespace, &relation.name, persistence, &mut column)?;
+    row_types::lock_users(cx, relation)?;
+    if column.default.is_some() || made.is_some() {
+        row_types::refuse_users(cx, relation)?;
+    }
     // Rows are read through this picture, if they must be written again.
     let before = cx.catalog.clone();
     let old = cx.relation(oid)?;
@@ -344,6 +348,7 @@ fn add_column(cx: &mut DdlContext<'_>, relation: &Arc<Relation>, command: &Alter
     if relation.kind == RelationKind::Table {
         fill_column(cx, &before, &old, number, made.map(|(sequence, _)| sequence))?;
     }
+    row_types::conform(cx, &before, oid)?;
     add_parts(cx, oid, &definition)
 }
 

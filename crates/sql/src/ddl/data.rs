@@ -230,6 +230,8 @@ pub enum NewColumn {
     /// This column (from 0) of the old row.
     Same(usize),
     Null,
+    /// This column of the old row, whose type has other fields now.
+    Changed(usize, super::row_types::Change),
     /// Over the old row: range table index 0.
     Expression(Box<Expr>),
 }
@@ -244,16 +246,19 @@ pub fn rewrite(
     let list: Vec<String> = columns
         .iter()
         .map(|column| match column {
-            NewColumn::Same(at) => quote_identifier(&old.columns[*at].name),
+            NewColumn::Same(at) | NewColumn::Changed(at, _) => quote_identifier(&old.columns[*at].name),
             NewColumn::Null | NewColumn::Expression(_) => "null".to_owned(),
         })
         .collect();
     let list = if list.is_empty() { "null".to_owned() } else { list.join(", ") };
     let query = format!("select {list} from only {}", table_name(old_catalog, old));
     let mut query = super::text::read_query(&query, old_catalog, cx.env)?;
-    for (target, column) in query.targets.iter_mut().zip(columns) {
-        if let NewColumn::Expression(expr) = column {
-            target.expr = *expr;
+    let mut changes = Vec::new();
+    for (at, (target, column)) in query.targets.iter_mut().zip(columns).enumerate() {
+        match column {
+            NewColumn::Expression(expr) => target.expr = *expr,
+            NewColumn::Changed(_, change) => changes.push((at, change)),
+            NewColumn::Same(_) | NewColumn::Null => {}
         }
     }
     let relation = cx.relation(old.oid)?;
@@ -267,6 +272,9 @@ pub fn rewrite(
         let cx = &*cx;
         cx.host.read_rows(old_catalog, &query, &mut |mut row| {
             row.resize(width, Datum::Null);
+            for (at, change) in &changes {
+                row[*at] = change.apply(std::mem::take(&mut row[*at]));
+            }
             for at in &required {
                 if row[*at].is_null() {
                     return Err(contains_nulls(cx, &relation, *at));

@@ -19,7 +19,7 @@ use super::context::DdlContext;
 use super::depend::{self, Address, describe};
 use super::names::{self, kind_name};
 use super::node::{list, qualified, range_var, strings};
-use super::{function, index};
+use super::{function, index, row_types};
 
 pub fn drop(cx: &mut DdlContext<'_>, statement: &protobuf::DropStmt) -> Result<()> {
     let cascade = statement.behavior() == DropBehavior::DropCascade;
@@ -324,6 +324,17 @@ fn drop_with(cx: &mut DdlContext<'_>, targets: &[Address], cascade: Option<bool>
     }
     let order = walk.order;
     lock_all(cx, &order)?;
+    let mut changed: Vec<Oid> = order
+        .iter()
+        .filter(|address| address.class == pg_class::TABLE && address.sub != 0)
+        .map(|address| address.object)
+        .collect();
+    changed.dedup();
+    for relation in &changed {
+        if let Some(relation) = cx.catalog.relation(*relation).cloned() {
+            row_types::lock_users(cx, &relation)?;
+        }
+    }
     let before = cx.catalog.clone();
     cx.change(|writer| {
         for address in &order {
@@ -334,7 +345,11 @@ fn drop_with(cx: &mut DdlContext<'_>, targets: &[Address], cascade: Option<bool>
     for address in order.iter().filter(|address| address.class == pg_class::TABLE && address.sub == 0) {
         cx.store.forget_activity(address.object);
     }
-    reorder_tables(cx, &before, &order)
+    reorder_tables(cx, &before, &order)?;
+    for relation in changed {
+        row_types::conform(cx, &before, relation)?;
+    }
+    Ok(())
 }
 
 /// A table that has lost its primary key has its rows under hidden numbers from now on.

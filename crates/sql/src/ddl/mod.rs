@@ -28,6 +28,7 @@ mod relation;
 mod reloptions;
 mod rename;
 mod role;
+mod row_types;
 mod rows;
 mod schema;
 mod sequence;

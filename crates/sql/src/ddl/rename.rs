@@ -161,6 +161,7 @@ fn rename_column(cx: &mut DdlContext<'_>, statement: &protobuf::RenameStmt, new_
             relation.name
         ));
     }
+    super::row_types::lock_users(cx, &relation)?;
     let before = cx.catalog.clone();
     cx.change(|writer| {
         super::alter_table::update_attribute(writer, relation.oid, number, |row| {
@@ -170,7 +171,8 @@ fn rename_column(cx: &mut DdlContext<'_>, statement: &protobuf::RenameStmt, new_
     if matches!(relation.kind, RelationKind::View | RelationKind::MaterializedView) {
         rename_view_column(cx, relation.oid)?;
     }
-    refresh_texts(cx, &before, &statement.subname)
+    refresh_texts(cx, &before, &statement.subname)?;
+    super::row_types::conform(cx, &before, relation.oid)
 }
 
 /// The query of a view gives its columns the view's names.
