@@ -190,7 +190,8 @@ impl<'a> Collector<'a> {
             CommandType::Select | CommandType::Delete => {}
         }
         let Some(conflict) = &query.on_conflict else { return };
-        for index in conflict.arbiters.iter().filter_map(|oid| self.catalog.index(*oid)) {
+        let partial = conflict.partial.iter().flat_map(|partial| &partial.indexes);
+        for index in conflict.arbiters.iter().chain(partial).filter_map(|oid| self.catalog.index(*oid)) {
             access.privileges |= acl::SELECT;
             for key in &index.keys {
                 if let IndexKeyColumn::Attribute(column) = key.key {

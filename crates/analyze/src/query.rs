@@ -330,10 +330,20 @@ pub enum SetOperator {
 
 #[derive(Clone, Debug)]
 pub struct OnConflict {
-    /// Indexes that arbitrate; empty: any unique violation (DO NOTHING only).
+    /// Indexes that arbitrate whatever the values; empty, with no `partial` ones: any unique violation (DO NOTHING only).
     pub arbiters: Vec<Oid>,
+    /// Partial indexes over the named columns, which arbitrate where ON CONFLICT's own condition implies their predicates.
+    /// With parameters in the condition, that depends on their values.
+    pub partial: Option<PartialArbiters>,
     /// None: DO NOTHING.
     pub update: Option<OnConflictUpdate>,
+}
+
+#[derive(Clone, Debug)]
+pub struct PartialArbiters {
+    pub indexes: Vec<Oid>,
+    /// `on conflict (...) where ...`, over the target.
+    pub condition: Expr,
 }
 
 #[derive(Clone, Debug)]

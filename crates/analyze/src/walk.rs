@@ -154,6 +154,9 @@ macro_rules! visitors {
                 f(& $($m)? target.expr);
             }
             if let Some(conflict) = & $($m)? query.on_conflict {
+                if let Some(partial) = & $($m)? conflict.partial {
+                    f(& $($m)? partial.condition);
+                }
                 if let Some(update) = & $($m)? conflict.update {
                     for target in & $($m)? update.targets {
                         f(& $($m)? target.expr);

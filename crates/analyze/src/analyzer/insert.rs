@@ -688,12 +688,12 @@ impl Analyzer<'_> {
             .at(conflict.location));
         }
         self.only_target_in_scope(target);
-        let arbiters = match &conflict.infer {
+        let (arbiters, partial) = match &conflict.infer {
             Some(infer) => self.arbiters(infer, relation, target)?,
-            None => Vec::new(),
+            None => (Vec::new(), None),
         };
         if !is_update {
-            return Ok(Some(Box::new(OnConflict { arbiters, update: None })));
+            return Ok(Some(Box::new(OnConflict { arbiters, partial, update: None })));
         }
         let entry = self.relation_entry(relation.clone(), Some("excluded".into()), false);
         let level = self.level();
@@ -707,17 +707,19 @@ impl Analyzer<'_> {
         };
         Ok(Some(Box::new(OnConflict {
             arbiters,
+            partial,
             update: Some(OnConflictUpdate { targets, filter, excluded }),
         })))
     }
 
-    /// The unique indexes that ON CONFLICT (...) or ON CONSTRAINT means. Errors: 42P10, 42704, 55000.
+    /// The unique indexes that ON CONFLICT (...) or ON CONSTRAINT means, and the partial ones that it may mean. Errors:
+    /// 42P10, 42704, 55000.
     fn arbiters(
         &mut self,
         infer: &protobuf::InferClause,
         relation: &Arc<Relation>,
         target: usize,
-    ) -> Result<Vec<u32>> {
+    ) -> Result<(Vec<u32>, Option<PartialArbiters>)> {
         if !infer.conname.is_empty() {
             let constraint = relation
                 .constraints
@@ -750,7 +752,7 @@ impl Analyzer<'_> {
                     "ON CONFLICT does not support deferrable unique constraints/exclusion constraints as arbiters"
                 ));
             }
-            return Ok(vec![constraint.index]);
+            return Ok((vec![constraint.index], None));
         }
         let mut attributes: Vec<i16> = Vec::new();
         let mut expressions: Vec<Expr> = Vec::new();
@@ -803,7 +805,7 @@ impl Analyzer<'_> {
             }
             None => None,
         };
-        let mut found = Vec::new();
+        let (mut found, mut partial) = (Vec::new(), Vec::new());
         for index in &relation.indexes {
             if !index.unique || !index.valid {
                 continue;
@@ -823,27 +825,31 @@ impl Analyzer<'_> {
             fits &= index_attributes.iter().all(|attno| attributes.contains(attno));
             fits &= expressions.iter().all(|expr| index_expressions.iter().any(|other| same(expr, other)));
             fits &= index_expressions.iter().all(|expr| expressions.iter().any(|other| same(expr, other)));
-            if fits && let Some(text) = &index.predicate {
-                let wanted = self.relation_expression(text, relation, target)?;
-                fits = predicate.as_ref().is_some_and(|given| implies(given, &wanted));
-            }
+            let is_partial = index.predicate.is_some();
+            fits &= !is_partial || predicate.is_some();
             if fits && index.deferrable {
                 return Err(err!(
                     OBJECT_NOT_IN_PREREQUISITE_STATE,
                     "ON CONFLICT does not support deferrable unique constraints/exclusion constraints as arbiters"
                 ));
             }
-            if fits {
+            if fits && is_partial {
+                partial.push(index.oid);
+            } else if fits {
                 found.push(index.oid);
             }
         }
-        if found.is_empty() {
+        let partial = match predicate {
+            Some(condition) if !partial.is_empty() => Some(PartialArbiters { indexes: partial, condition }),
+            _ => None,
+        };
+        if found.is_empty() && partial.is_none() {
             return Err(err!(
                 INVALID_COLUMN_REFERENCE,
                 "there is no unique or exclusion constraint matching the ON CONFLICT specification"
             ));
         }
-        Ok(found)
+        Ok((found, partial))
     }
 
     /// Stored SQL text over a relation's columns, as an expression over entry `range`.
@@ -879,18 +885,6 @@ pub(crate) fn column_of(relation: &Relation, attno: i16) -> Result<&Column> {
         .and_then(|attno| attno.checked_sub(1))
         .and_then(|index| relation.columns.get(index))
         .ok_or_else(|| Error::internal("no such attribute"))
-}
-
-/// Whether `given` plainly implies `wanted`: each of its conditions is among the given ones.
-fn implies(given: &Expr, wanted: &Expr) -> bool {
-    let conditions = |expr: &'_ Expr| -> Vec<Expr> {
-        match expr {
-            Expr::And(args) => args.clone(),
-            other => vec![other.clone()],
-        }
-    };
-    let given = conditions(given);
-    conditions(wanted).iter().all(|wanted| given.iter().any(|given| same(given, wanted)))
 }
 
 fn is_values(select: &protobuf::SelectStmt) -> bool {

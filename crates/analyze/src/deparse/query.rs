@@ -762,7 +762,9 @@ impl<'a> Deparser<'a> {
         self.push(" ON CONFLICT");
         let constraint = conflict
             .arbiters
-            .first()
+            .iter()
+            .chain(conflict.partial.iter().flat_map(|partial| &partial.indexes))
+            .next()
             .and_then(|arbiter| self.catalog.index(*arbiter))
             .map(|index| index.name.clone());
         if let Some(name) = constraint {

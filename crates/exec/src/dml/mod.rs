@@ -167,12 +167,12 @@ fn plan_conflict(
     target: &Target,
 ) -> Result<Conflict> {
     let relation = Arc::clone(target.relation());
-    let any = clause.arbiters.is_empty();
-    let primary =
-        relation.primary_key.as_ref().is_some_and(|index| any || clause.arbiters.contains(&index.oid));
+    let arbiters = planner.arbiters(clause, &relation, range)?;
+    let any = arbiters.is_empty();
+    let primary = relation.primary_key.as_ref().is_some_and(|index| any || arbiters.contains(&index.oid));
     let arbitrates = |index: &target::IndexTarget| {
         let index = &index.layout.index;
-        index.unique && !index.deferrable && (any || clause.arbiters.contains(&index.oid))
+        index.unique && !index.deferrable && (any || arbiters.contains(&index.oid))
     };
     let indexes = (0..target.indexes.len()).filter(|place| arbitrates(&target.indexes[*place])).collect();
     let update = match &clause.update {

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use cairn_analyze::query::{BooleanTest, Expr, Var};
+use cairn_analyze::query::{BooleanTest, Expr, OnConflict, Var};
 use cairn_catalog::{BtreeStrategy, Index, IndexKey, IndexKeyColumn, Relation};
 use cairn_types::row::PhysicalKind;
-use cairn_types::{Datum, Oid, Result, types};
+use cairn_types::{Datum, Oid, Result, err, types};
 
 use super::Planner;
 use super::conditions::{RelSet, conjuncts, rels};
@@ -274,6 +274,30 @@ impl Planner<'_> {
         let mut parts = Vec::new();
         conjuncts(predicate, &mut parts);
         Ok(parts.iter().all(|part| conditions.iter().any(|condition| self.implies(condition, part))))
+    }
+
+    /// The indexes that arbitrate an ON CONFLICT. 42P10 if its condition implies the predicate of none.
+    pub fn arbiters(&self, clause: &OnConflict, relation: &Arc<Relation>, range: usize) -> Result<Vec<Oid>> {
+        let mut found = clause.arbiters.clone();
+        let Some(partial) = &clause.partial else { return Ok(found) };
+        // A plan for all values is never run where parameters decide: it stands for what is to come.
+        let open = walk::any(&partial.condition, &mut |expr| matches!(expr, Expr::Param { .. }));
+        let mut conditions = Vec::new();
+        conjuncts(partial.condition.clone(), &mut conditions);
+        let conditions: Vec<&Expr> = conditions.iter().collect();
+        for oid in &partial.indexes {
+            let Some(index) = relation.indexes.iter().find(|index| index.oid == *oid) else { continue };
+            if open || self.implies_predicate(relation, index, &conditions, range)? {
+                found.push(*oid);
+            }
+        }
+        if found.is_empty() {
+            return Err(err!(
+                INVALID_COLUMN_REFERENCE,
+                "there is no unique or exclusion constraint matching the ON CONFLICT specification"
+            ));
+        }
+        Ok(found)
     }
 
     fn implies(&self, condition: &Expr, part: &Expr) -> bool {

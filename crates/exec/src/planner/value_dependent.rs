@@ -22,7 +22,18 @@ pub fn value_dependent_parameters(query: &Query, cx: &PlanContext<'_>) -> Result
     search.query(query, cx)?;
     let mut found = BTreeSet::new();
     walk::deep_query(query, 0, &mut |expr, _| search.expression(expr, cx, &mut found));
+    arbiter_parameters(query, &mut found);
     Ok(found.into_iter().collect())
+}
+
+/// Which partial indexes arbitrate an ON CONFLICT depends on its condition.
+fn arbiter_parameters(query: &Query, found: &mut BTreeSet<u32>) {
+    if let Some(partial) = query.on_conflict.as_ref().and_then(|conflict| conflict.partial.as_ref()) {
+        parameters(&partial.condition, found);
+    }
+    for cte in &query.ctes {
+        arbiter_parameters(&cte.query, found);
+    }
 }
 
 #[derive(Default)]
