@@ -24,16 +24,21 @@ pub fn create(cx: &mut DdlContext<'_>, statement: &protobuf::CreateExtensionStmt
         }
         return Err(err!(DUPLICATE_OBJECT, "extension \"{name}\" already exists"));
     }
-    let Some(known) = extensions::AVAILABLE.iter().find(|known| known.name == name) else {
-        return Err(err!(FEATURE_NOT_SUPPORTED, "extension \"{name}\" is not available")
+    let known = extensions::AVAILABLE.iter().find(|known| known.name == name);
+    let unavailable = || {
+        err!(FEATURE_NOT_SUPPORTED, "extension \"{name}\" is not available")
             .detail(format!("Cairn has no extension of this name built in: \"{name}\"."))
-            .hint("The extension must first be installed on the system where PostgreSQL is running."));
+            .hint("The extension must first be installed on the system where PostgreSQL is running.")
     };
+    if known.is_none() && !extensions::MISSING.contains(&name) {
+        return Err(unavailable());
+    }
     let database = super::database::oid(cx, &cx.env.current_database())?;
     if cx.require(ObjectKind::Database, database, acl::CREATE).is_err() {
         return Err(err!(INSUFFICIENT_PRIVILEGE, "permission denied to create extension \"{name}\"")
             .hint("Must have CREATE privilege on current database to create this extension."));
     }
+    let known = known.ok_or_else(unavailable)?;
     let mut schema = cx.search_path.creation;
     let mut version = known.version.to_owned();
     for option in options(&statement.options) {

@@ -1,4 +1,4 @@
-//! The extensions that `create extension` accepts: their functions are built in, or they need none.
+//! The extensions that `create extension` accepts: those whose content Cairn has built in.
 
 pub struct Extension {
     pub name: &'static str,
@@ -8,27 +8,60 @@ pub struct Extension {
 
 /// By name.
 pub const AVAILABLE: &[Extension] = &[
-    Extension { name: "btree_gin", version: "1.3", comment: "support for indexing common datatypes in GIN" },
-    Extension {
-        name: "btree_gist",
-        version: "1.7",
-        comment: "support for indexing common datatypes in GiST",
-    },
     Extension {
         name: "orafce",
         version: "4.9",
         comment: "functions and operators that emulate another database",
     },
-    Extension {
-        name: "pg_stat_statements",
-        version: "1.10",
-        comment: "track planning and execution statistics of all SQL statements executed",
-    },
-    Extension { name: "pgcrypto", version: "1.3", comment: "cryptographic functions" },
     Extension { name: "plpgsql", version: "1.0", comment: "PL/pgSQL procedural language" },
-    Extension {
-        name: "uuid-ossp",
-        version: "1.1",
-        comment: "generate universally unique identifiers (UUIDs)",
-    },
+];
+
+/// Those that come with PostgreSQL 15 and have no content here yet.
+pub const MISSING: &[&str] = &[
+    "adminpack",
+    "amcheck",
+    "autoinc",
+    "bloom",
+    "btree_gin",
+    "btree_gist",
+    "citext",
+    "cube",
+    "dblink",
+    "dict_int",
+    "dict_xsyn",
+    "earthdistance",
+    "file_fdw",
+    "fuzzystrmatch",
+    "hstore",
+    "insert_username",
+    "intagg",
+    "intarray",
+    "isn",
+    "lo",
+    "ltree",
+    "moddatetime",
+    "old_snapshot",
+    "pageinspect",
+    "pg_buffercache",
+    "pg_freespacemap",
+    "pg_prewarm",
+    "pg_stat_statements",
+    "pg_surgery",
+    "pg_trgm",
+    "pg_visibility",
+    "pg_walinspect",
+    "pgcrypto",
+    "pgrowlocks",
+    "pgstattuple",
+    "postgres_fdw",
+    "refint",
+    "seg",
+    "sslinfo",
+    "tablefunc",
+    "tcn",
+    "tsm_system_rows",
+    "tsm_system_time",
+    "unaccent",
+    "uuid-ossp",
+    "xml2",
 ];
