@@ -66,6 +66,57 @@ fn passwords() {
     connect(&server, "user=secured dbname=postgres").expect("none any more");
 }
 
+/// What the server shows of a user before it has proved anything: its messages up to the challenge of SCRAM, without the
+/// nonces.
+fn shown(server: &Server, user: &str) -> String {
+    let mut socket = TcpStream::connect(("127.0.0.1", server.port())).expect("connects");
+    let mut message = |kind: Option<u8>, body: &[u8]| {
+        let mut packet: Vec<u8> = kind.into_iter().collect();
+        packet.extend_from_slice(&(body.len() as u32 + 4).to_be_bytes());
+        packet.extend_from_slice(body);
+        socket.write_all(&packet).expect("sends");
+        let mut header = [0; 5];
+        socket.read_exact(&mut header).expect("an answer");
+        let length = u32::from_be_bytes([header[1], header[2], header[3], header[4]]) as usize;
+        let mut body = vec![0; length - 4];
+        socket.read_exact(&mut body).expect("its body");
+        (header[0], body)
+    };
+    let asked = message(None, format!("\0\u{3}\0\0user\0{user}\0database\0postgres\0\0").as_bytes());
+    let first = b"n,,n=,r=abcdef";
+    let body = [&b"SCRAM-SHA-256\0"[..], &(first.len() as u32).to_be_bytes(), first].concat();
+    let (kind, challenge) = message(Some(b'p'), &body);
+    let challenge = text(challenge.get(4..).unwrap_or_default());
+    let nonce = challenge.split(',').next().unwrap_or_default();
+    let proof = "A".repeat(43);
+    let (refused, error) = message(Some(b'p'), format!("c=biws,{nonce},p={proof}=").as_bytes());
+    let error = text(&error).replace(user, "USER");
+    let (_, parameters) = challenge.split_once(',').unwrap_or_default();
+    format!("{asked:?} {kind} {parameters} {refused} {error}")
+}
+
+#[test]
+fn nobody_finds_out_which_users_there_are() {
+    let mut server = server();
+    server.sql("create role secured login password 'right'; create role late login password 'x' valid until '2001-01-01'").expect("roles");
+    let without_salt = |shown: &str| {
+        let (before, salt) = shown.split_once("s=").expect("a salt");
+        let (salt, after) = salt.split_once(',').expect("more than a salt");
+        assert_eq!(salt.len(), 24, "{shown}");
+        format!("{before}{after}")
+    };
+    let known = shown(&server, "secured");
+    let (nobody, somebody) = (shown(&server, "nobody"), shown(&server, "somebody"));
+    assert_eq!(without_salt(&known), without_salt(&nobody));
+    assert_ne!(nobody, somebody, "each has its own salt");
+    assert_eq!(without_salt(&known), without_salt(&shown(&server, "late")));
+    assert!(known.contains("28P01"), "{known}");
+    // A salt that changes would tell.
+    server.restart().expect("starts again");
+    assert_eq!(shown(&server, "secured"), known);
+    assert_eq!(shown(&server, "nobody"), nobody);
+}
+
 /// Roles belong to no database: sessions of several ones make them at the same time, and none gets what was another's.
 #[test]
 fn roles_made_at_the_same_time() {
@@ -171,6 +222,24 @@ fn tls() {
     assert_eq!(psql("sslmode=require"), (true, "t|TLSv1.3\n".to_owned(), String::new()));
     assert_eq!(psql(&format!("sslmode=verify-full sslrootcert={root}")).1, "t|TLSv1.3\n");
     assert_eq!(psql("sslmode=disable").1, "f|\n");
+    // Passwords are bound to the connection's certificate.
+    assert!(psql("sslmode=require channel_binding=disable").0);
+    let role = "create role secured login password 'right'";
+    let target = format!("host=127.0.0.1 port={port} user=postgres dbname=postgres");
+    let made = Command::new("psql").args(["-XAtq", "-c", role, &target]).output().expect("psql starts");
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    for (binding, answer) in [
+        ("sslmode=require channel_binding=require", "t|TLSv1.3\n"),
+        ("sslmode=require channel_binding=disable", "t|TLSv1.3\n"),
+        ("sslmode=disable channel_binding=prefer", "f|\n"),
+    ] {
+        let (_, rows, errors) = psql(&format!("{binding} password=right user=secured"));
+        assert_eq!((rows.as_str(), errors.as_str()), (answer, ""), "{binding}");
+    }
+    let (_, _, refused) = psql("sslmode=require channel_binding=require password=wrong user=secured");
+    assert!(refused.contains("password authentication failed"), "{refused}");
+    let (_, _, refused) = psql("sslmode=disable channel_binding=require password=right user=secured");
+    assert!(refused.contains("channel binding required"), "{refused}");
     // SIGTERM ends it in order.
     // SAFETY: a signal to a child of ours that has not been waited for.
     unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGTERM) };

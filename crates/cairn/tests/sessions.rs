@@ -251,8 +251,9 @@ fn unknown_users_come_in_until_somebody_administers() {
     assert_eq!(stranger.query_one("show is_superuser", &[]).expect("runs").get::<_, &str>(0), "on");
     stranger.batch_execute("create database books").expect("acts for postgres");
     stranger.batch_execute("create role clerk login").expect("acts for postgres");
-    let refused = connect_as(&server, "stranger", "postgres").err().expect("roles are administered now");
-    assert_eq!(state(&refused), "28000");
+    // Roles are administered now: a stranger is asked for a password like everybody who has one.
+    let config = format!("host=127.0.0.1 port={} user=stranger password=x dbname=postgres", server.port());
+    assert_eq!(state(&Client::connect(&config, NoTls).err().expect("refused")), "28P01");
     let mut clerk = connect_as(&server, "clerk", "postgres").expect("a role without a password, from here");
     let denied = clerk.batch_execute("create table public.t (a int)").expect_err("no CREATE on public");
     assert_eq!(state(&denied), "42501");

@@ -44,7 +44,7 @@ pub struct Options {
     /// Port 0 takes a free one.
     pub listen: SocketAddr,
     /// Offered to clients that ask for TLS.
-    pub tls: Option<Arc<rustls::ServerConfig>>,
+    pub tls: Option<Arc<tls::Identity>>,
     /// More get 53300.
     pub connections_max: usize,
     /// Larger messages are skipped and refused with 54000.

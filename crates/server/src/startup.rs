@@ -1,8 +1,9 @@
 //! From an accepted socket to an authenticated session: TLS, the startup packet, passwords (manual, section 55.2.1).
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use cairn_sql::{Frontend, Startup, Wake};
+use cairn_sql::{Credentials, Frontend, Startup, Wake};
 use cairn_types::{Error, Result, Severity, err};
 
 use crate::Shared;
@@ -91,7 +92,7 @@ fn negotiate(
                     return Ok(None);
                 }
                 if let Some(tls) = tls {
-                    match client.stream.start_tls(tls) {
+                    match client.stream.start_tls(Arc::clone(&tls.config)) {
                         Ok(stream) => client = WireClient::new(stream, client.message_size_max),
                         Err(error) => {
                             tracing::info!(%error, "could not accept SSL connection");
@@ -134,9 +135,18 @@ fn authenticate(
     let startup = read_parameters(parameters, client)?;
     let local =
         client.stream.socket().peer_addr().is_ok_and(|address| address.ip().to_canonical().is_loopback());
-    match shared.backend.password_verifier(&startup.user, local)? {
-        None => {}
-        Some(verifier) => check_password(client, &startup.user, &verifier)?,
+    let failed = || err!(INVALID_PASSWORD, "password authentication failed for user \"{}\"", startup.user);
+    let verifier = match shared.backend.credentials(&startup.user, local)? {
+        Credentials::Trusted => None,
+        Credentials::Password(text) => Some(scram::Verifier::parse(&text).ok_or_else(failed)?),
+        Credentials::Refused { salt } => Some(scram::Verifier::mock(&salt)),
+    };
+    if let Some(verifier) = verifier {
+        let tls = shared.options.tls.as_ref().filter(|_| client.stream.is_encrypted());
+        let end_point = tls.and_then(|tls| tls.end_point.as_deref());
+        if !check_password(client, verifier, end_point)? {
+            return Err(failed());
+        }
     }
     client.output.authentication_ok();
     let session = shared.backend.open(startup, wake)?;
@@ -213,23 +223,34 @@ fn command_line_settings(options: &str) -> Result<Vec<(String, String)>> {
     Ok(settings)
 }
 
-fn check_password(client: &mut WireClient, user: &str, verifier: &str) -> Result<()> {
-    let failed = || err!(INVALID_PASSWORD, "password authentication failed for user \"{user}\"");
-    let verifier = scram::Verifier::parse(verifier).ok_or_else(failed)?;
-    client.output.authentication_sasl(&[scram::MECHANISM]);
+/// The exchange of SCRAM; whether the client knows the password. `end_point`: what a client may bind it to, on an encrypted
+/// connection.
+fn check_password(
+    client: &mut WireClient,
+    verifier: scram::Verifier,
+    end_point: Option<&[u8]>,
+) -> Result<bool> {
+    match end_point {
+        Some(_) => client.output.authentication_sasl(&[scram::MECHANISM_PLUS, scram::MECHANISM]),
+        None => client.output.authentication_sasl(&[scram::MECHANISM]),
+    }
     let body = ask(client)?;
     let mut reader = wire::Reader::new(&body);
-    let mechanism = reader.string()?;
-    if mechanism != scram::MECHANISM {
-        return Err(err!(PROTOCOL_VIOLATION, "client selected an invalid SASL authentication mechanism"));
-    }
+    let binding = match (reader.string()?, end_point) {
+        (scram::MECHANISM_PLUS, Some(end_point)) => scram::Binding::Chosen(end_point.to_vec()),
+        (scram::MECHANISM, Some(_)) => scram::Binding::Offered,
+        (scram::MECHANISM, None) => scram::Binding::Impossible,
+        _ => {
+            return Err(err!(PROTOCOL_VIOLATION, "client selected an invalid SASL authentication mechanism"));
+        }
+    };
     let first = reader.value()?.unwrap_or_default();
-    let (exchange, answer) = scram::Exchange::first(verifier, wire::utf8(first)?)?;
+    let (exchange, answer) = scram::Exchange::first(verifier, binding, wire::utf8(first)?)?;
     client.output.authentication_sasl_continue(&answer);
     let body = ask(client)?;
-    let proof = exchange.last(wire::utf8(&body)?)?.ok_or_else(failed)?;
+    let Some(proof) = exchange.last(wire::utf8(&body)?)? else { return Ok(false) };
     client.output.authentication_sasl_final(&proof);
-    Ok(())
+    Ok(true)
 }
 
 /// Sends what is in the buffer and waits for the client's password message.

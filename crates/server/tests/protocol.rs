@@ -8,7 +8,9 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use cairn_server::{Options, Server};
-use cairn_sql::{Backend, Bind, Client, Format, Frontend, Outlet, Startup, TransactionStatus, Wake};
+use cairn_sql::{
+    Backend, Bind, Client, Credentials, Format, Frontend, Outlet, Startup, TransactionStatus, Wake,
+};
 use cairn_types::{Error, Oid, Result, err};
 use parking_lot::Mutex;
 
@@ -156,9 +158,13 @@ struct PretendingBackend {
 const VERIFIER: &str = "SCRAM-SHA-256$4096:W22ZaJ0SNY7soEsUEjb6gQ==$WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY=:wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU=";
 
 impl Backend for PretendingBackend {
-    fn password_verifier(&self, user: &str, local: bool) -> Result<Option<String>> {
+    fn credentials(&self, user: &str, local: bool) -> Result<Credentials> {
         assert!(local);
-        Ok((user == "secured").then(|| VERIFIER.to_owned()))
+        Ok(match user {
+            "secured" => Credentials::Password(VERIFIER.to_owned()),
+            "nobody" => Credentials::Refused { salt: [7; 16] },
+            _ => Credentials::Trusted,
+        })
     }
     fn open(&self, startup: Startup, _wake: Box<dyn Fn(Wake) + Send + Sync>) -> Result<Box<dyn Frontend>> {
         if startup.database == "nowhere" {
@@ -408,8 +414,14 @@ fn refused_at_startup() {
 #[test]
 fn a_wrong_password_is_refused() {
     let (server, _) = server(|_| ());
-    let mut raw = Raw::connect(&server);
-    raw.start("user\0secured\0\0");
+    refuses_a_password(&server, "secured");
+    // A user that is none goes the same way.
+    refuses_a_password(&server, "nobody");
+}
+
+fn refuses_a_password(server: &Server, user: &str) {
+    let mut raw = Raw::connect(server);
+    raw.start(&format!("user\0{user}\0\0"));
     assert_eq!(raw.next().expect("SASL").1, b"\0\0\0\x0aSCRAM-SHA-256\0\0");
     let first = b"n,,n=,r=abcdef";
     let body = [&b"SCRAM-SHA-256\0"[..], &(first.len() as i32).to_be_bytes(), first].concat();

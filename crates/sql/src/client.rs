@@ -229,12 +229,24 @@ pub struct Bind<'a> {
     pub result_formats: Vec<Format>,
 }
 
+/// How a user proves who it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Credentials {
+    /// Not at all.
+    Trusted,
+    /// By a password, of which this is the verifier (`SCRAM-SHA-256$...`).
+    Password(String),
+    /// It cannot: there is no such role, or it has no password that holds. The client goes through the same exchange as with
+    /// one, over this salt, and is refused at the end of it, so that nobody finds out which roles there are.
+    Refused { salt: [u8; 16] },
+}
+
 /// Where sessions come from; the server holds one. [`Instance`](crate::Instance) implements it.
 pub trait Backend: Send + Sync {
-    /// Password verifier (`SCRAM-SHA-256$...`) of a role; `Ok(None)` if it has none. `local`: the client
-    /// connects from this machine. 28000 where the role may not connect at all.
-    fn password_verifier(&self, user: &str, local: bool) -> Result<Option<String>>;
-    /// Opens a session for an authenticated client. `wake` ends a wait for the client's next message.
+    /// What a client must prove to be this user. `local`: it connects from this machine. 28000 from elsewhere, as long as no
+    /// role has a password.
+    fn credentials(&self, user: &str, local: bool) -> Result<Credentials>;
+    /// Opens a session for an authenticated client; 28000 for a role that may not log in. `wake` ends a wait for the client's next message.
     fn open(&self, startup: Startup, wake: Box<dyn Fn(Wake) + Send + Sync>) -> Result<Box<dyn Frontend>>;
     /// A cancel request; wrong ones are ignored.
     fn cancel(&self, pid: i32, secret: i32);

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use cairn_catalog::columns::pg_authid;
 use cairn_catalog::{CatalogCache, CatalogRow, ClusterCatalog, RowExt, SharedCatalogs};
+use cairn_exec::TxnResultExt;
 use cairn_txn::{
     CancelReason, Clock, Cluster, DatabaseInfo, EngineOptions, Interrupt, Origin, Resources, SessionHandle,
     Store,
@@ -15,7 +16,7 @@ use cairn_txn::{
 use cairn_types::{Datum, Oid, Result, err, oid};
 use parking_lot::{Condvar, Mutex};
 
-use crate::client::{Backend, Frontend, Notification, Startup, Wake};
+use crate::client::{Backend, Credentials, Frontend, Notification, Startup, Wake};
 use crate::core::User;
 use crate::notify::Exchange;
 use crate::session::Session;
@@ -35,6 +36,8 @@ pub struct Instance {
     start: Instant,
     /// The same moment, in microseconds since 2000-01-01 UTC.
     start_us: i64,
+    /// See [`crate::password::mock_salt`].
+    mock_secret: Vec<u8>,
 }
 
 /// A database with at least one session.
@@ -112,10 +115,12 @@ impl Instance {
     /// [`Instance::open`] with other settings of the stores below, and with the memory that they share.
     pub fn open_with(directory: &Path, options: EngineOptions, resources: Resources) -> Result<Arc<Self>> {
         let cluster = Cluster::open_with(directory, options, resources, Clock::system());
-        cluster.and_then(Self::with_cluster).map_err(cairn_exec::txn_error)
+        let cluster = cluster.map_err(cairn_exec::txn_error)?;
+        let mock_secret = mock_secret(&cluster)?;
+        Self::with_cluster(cluster, mock_secret).map_err(cairn_exec::txn_error)
     }
 
-    pub fn with_cluster(cluster: Cluster) -> cairn_txn::Result<Arc<Self>> {
+    fn with_cluster(cluster: Cluster, mock_secret: Vec<u8>) -> cairn_txn::Result<Arc<Self>> {
         // PostgreSQL's own oids of these databases.
         for (name, oid, template) in [("template1", 1, true), ("template0", 4, true), ("postgres", 5, false)]
         {
@@ -147,6 +152,7 @@ impl Instance {
             automatic: Arc::default(),
             start: Instant::now(),
             start_us: crate::clock::now_us(),
+            mock_secret,
         }))
     }
 
@@ -373,16 +379,32 @@ impl Watchdog {
     }
 }
 
+/// Record of the system store: what the salts of users are made from that have none.
+const MOCK_SECRET: &[u8] = b"mock-authentication-secret";
+
+/// The directory's own, made when it is opened for the first time: a salt that changes with each start would tell that its
+/// user does not exist.
+fn mock_secret(cluster: &Cluster) -> Result<Vec<u8>> {
+    if let Some(secret) = cluster.system_get(MOCK_SECRET).sql()? {
+        return Ok(secret);
+    }
+    let mut secret = vec![0; 32];
+    getrandom::fill(&mut secret)
+        .map_err(|error| err!(INTERNAL_ERROR, "could not generate random numbers: {error}"))?;
+    cluster.system_put(MOCK_SECRET, &secret).sql()?;
+    Ok(secret)
+}
+
 /// [`Instance`] as the server sees it.
 pub struct InstanceBackend(pub Arc<Instance>);
 
 impl InstanceBackend {
     /// The pg_authid row that a user name stands for. As long as nobody has made a role or set a password, any name may connect
     /// from this machine and acts for the role that owns everything (`None`).
-    fn role(&self, user: &str, local: bool) -> Result<Option<CatalogRow>> {
+    fn role(&self, user: &str) -> Result<Option<CatalogRow>> {
         match self.0.shared.role(user) {
             Some(row) => Ok(Some(row)),
-            None if local && !self.0.shared.is_administered() => {
+            None if !self.0.shared.is_administered() => {
                 tracing::info!(
                     user,
                     "no such role: the session acts for postgres, as no role and no password was ever set"
@@ -404,27 +426,41 @@ pub fn user_of(row: &CatalogRow) -> User {
 }
 
 impl Backend for InstanceBackend {
-    fn password_verifier(&self, user: &str, local: bool) -> Result<Option<String>> {
-        let Some(row) = self.role(user, local)? else { return Ok(None) };
-        if !matches!(row[pg_authid::ROLCANLOGIN], Datum::Bool(true)) {
+    fn credentials(&self, user: &str, local: bool) -> Result<Credentials> {
+        let shared = &self.0.shared;
+        if !local && !shared.is_administered() {
             return Err(err!(
-                INVALID_AUTHORIZATION_SPECIFICATION,
-                "role \"{user}\" is not permitted to log in"
-            ));
-        }
-        match (&row[pg_authid::ROLPASSWORD], local) {
-            (Datum::Text(verifier), _) => Ok(Some(verifier.to_string())),
-            (_, true) => Ok(None),
-            (_, false) => Err(err!(
                 INVALID_AUTHORIZATION_SPECIFICATION,
                 "role \"{user}\" has no password and may connect from the server's own machine only"
             )
-            .hint("Connect from there and say ALTER ROLE ... PASSWORD '...'.")),
+            .hint("Connect from there and say ALTER ROLE ... PASSWORD '...'."));
+        }
+        let refused = |why: &str| {
+            tracing::info!(user, why, "a client is going to be refused");
+            Ok(Credentials::Refused { salt: crate::password::mock_salt(&self.0.mock_secret, user) })
+        };
+        let Some(row) = shared.role(user) else {
+            return if shared.is_administered() { refused("no such role") } else { Ok(Credentials::Trusted) };
+        };
+        match (&row[pg_authid::ROLPASSWORD], &row[pg_authid::ROLVALIDUNTIL]) {
+            (Datum::Text(_), Datum::TimestampTz(until)) if *until < crate::clock::now_us() => {
+                refused("the password has expired")
+            }
+            (Datum::Text(verifier), _) => Ok(Credentials::Password(verifier.to_string())),
+            _ if local => Ok(Credentials::Trusted),
+            _ => refused("no password"),
         }
     }
 
     fn open(&self, startup: Startup, wake: Box<dyn Fn(Wake) + Send + Sync>) -> Result<Box<dyn Frontend>> {
-        let user = match self.role(&startup.user, true)? {
+        let user = match self.role(&startup.user)? {
+            Some(row) if !matches!(row[pg_authid::ROLCANLOGIN], Datum::Bool(true)) => {
+                return Err(err!(
+                    INVALID_AUTHORIZATION_SPECIFICATION,
+                    "role \"{}\" is not permitted to log in",
+                    startup.user
+                ));
+            }
             Some(row) => user_of(&row),
             None => User { oid: oid::BOOTSTRAP_ROLE, name: startup.user.as_str().into(), superuser: true },
         };

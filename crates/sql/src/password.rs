@@ -10,6 +10,17 @@ pub fn scram_verifier(password: &str) -> Result<String> {
     Ok(scram_verifier_with_salt(password, &salt))
 }
 
+/// The salt that is shown for a user that has no verifier: always the same for a name, and unknown to those who do not know
+/// the server's secret.
+pub fn mock_salt(secret: &[u8], user: &str) -> [u8; 16] {
+    use hmac::{Hmac, Mac};
+    let mut mac = Hmac::<sha2::Sha256>::new_from_slice(secret).expect("HMAC takes keys of any length");
+    mac.update(user.as_bytes());
+    let mut salt = [0; 16];
+    salt.copy_from_slice(&mac.finalize().into_bytes()[..16]);
+    salt
+}
+
 fn scram_verifier_with_salt(password: &str, salt: &[u8]) -> String {
     use base64::Engine;
     use base64::engine::general_purpose::STANDARD as BASE64;
@@ -32,6 +43,13 @@ fn scram_verifier_with_salt(password: &str, salt: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mock_salt_is_a_names_own() {
+        assert_eq!(mock_salt(b"secret", "a"), mock_salt(b"secret", "a"));
+        assert_ne!(mock_salt(b"secret", "a"), mock_salt(b"secret", "b"));
+        assert_ne!(mock_salt(b"secret", "a"), mock_salt(b"other", "a"));
+    }
 
     #[test]
     fn verifier_of_rfc_7677() {
