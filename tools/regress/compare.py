@@ -26,19 +26,34 @@ KIND = (
 )
 # What a statement makes, changes or fills: if it failed, whatever names it afterwards cannot be expected to agree.
 TOUCHED = [
-    re.compile(rf"^create\s+(?:or\s+replace\s+)?{KIND}(?:concurrently\s+)?(?:if\s+not\s+exists\s+)?{NAME}", re.I),
-    re.compile(rf"^create\s+.*?(?:index|trigger|rule|policy)\b.*?\s(?:on|to)\s+(?:only\s+)?{NAME}", re.I | re.S),
-    re.compile(rf"^(?:alter|drop)\s+{KIND}(?:concurrently\s+)?(?:if\s+exists\s+)?(?:only\s+)?{NAME}", re.I),
+    re.compile(
+        rf"^create\s+(?!.{{,40}}\b(?:trigger|rule|policy)\b)(?:or\s+replace\s+)?{KIND}(?:concurrently\s+)?(?:if\s+not\s+exists\s+)?{NAME}",
+        re.I,
+    ),
+    re.compile(rf"^create\s+(?:or\s+replace\s+)?(?:constraint\s+)?(?:trigger|policy)\s.*?\son\s+{NAME}", re.I | re.S),
+    re.compile(rf"^create\s+(?:or\s+replace\s+)?rule\s.*?\sto\s+{NAME}", re.I | re.S),
+    re.compile(rf"^create\s+unique\s+index\b.*?\son\s+(?:only\s+)?{NAME}", re.I | re.S),
+    re.compile(
+        rf"^alter\s+(?!.*\b(?:owner\s+to|set\s*\(|reset\s*\(|all\s+in\s+tablespace)){KIND}(?:if\s+exists\s+)?(?:only\s+)?{NAME}", re.I | re.S
+    ),
+    re.compile(rf"^drop\s+{KIND}(?:concurrently\s+)?(?:if\s+exists\s+)?{NAME}", re.I),
     re.compile(rf"^(?:insert\s+into|update(?:\s+only)?|delete\s+from(?:\s+only)?|merge\s+into(?:\s+only)?)\s+{NAME}", re.I),
     re.compile(rf"^\\?copy\s+(?:binary\s+)?{NAME}\s*(?:\([^)]*\))?\s*from\b", re.I),
     re.compile(rf"^truncate\s+(?:table\s+)?(?:only\s+)?{NAME}", re.I),
-    re.compile(rf"^(?:prepare|declare|savepoint|refresh\s+materialized\s+view)\s+{NAME}", re.I),
+    re.compile(rf"^(?:prepare|declare|refresh\s+materialized\s+view(?:\s+concurrently)?)\s+{NAME}", re.I),
     re.compile(rf"^(?:select|with)\b.*\binto\s+(?:temp\s+|unlogged\s+|table\s+)*{NAME}\s+from\b", re.I | re.S),
-    re.compile(rf"^(?:grant|revoke)\b.*?\son\s+(?:\w+\s+)?{NAME}", re.I | re.S),
-    re.compile(rf"^attach\s+partition\s+{NAME}", re.I),
+    re.compile(rf"^(?:grant|revoke)\b.*?\son\s+(?:table\s+|function\s+|schema\s+|type\s+)?{NAME}", re.I | re.S),
 ]
 VARIABLES = re.compile(r"\\gset(?:\s+(\w+))?")
 WORD = re.compile(r'\w+|"[^"]+"')
+# Words that a pattern above may take for a name, and that every other statement uses.
+NO_NAMES = set(
+    "all and as by class comment concurrently constraint data default delete for from function if in index insert int integer is "
+    "not null of on only or owned procedure public role row schema select server set settings table temp text to type "
+    "update user using value values view where with".split()
+)
+# A name as short as those of many columns counts only where a name of a relation, a type or a function stands.
+PLACE = r"(?:\b(?:from|join|into|update|table|only|on|type|view|function|execute|copy|inherits|references|using|like|of|in)\s+\(?|,\s*|::\s*)"
 
 
 @dataclass
@@ -66,7 +81,8 @@ class Failures:
     def cause(self, text):
         """The reason of the failure that a statement suffers from, by the names it uses."""
         for word in WORD.findall(text):
-            if reason := self.names.get(word.strip('"').lower()):
+            name = word.strip('"').lower()
+            if (reason := self.names.get(name)) and (len(name) > 2 or re.search(rf'{PLACE}"?{name}\b|\b{name}\(', text, re.I)):
                 return reason
         return ""
 
@@ -74,6 +90,7 @@ class Failures:
         """Records what a statement touches as missing, or as there again."""
         dropped = re.match(r"drop\s", text, re.I)
         names = {found[1].strip('"').lower() for pattern in TOUCHED if (found := pattern.match(text))}
+        names = {name for name in names if name not in NO_NAMES and not name.startswith("pg_")}
         if dropped:
             names |= {word.strip('"').lower() for word in WORD.findall(text)} & self.names.keys()
         self.made += names
@@ -176,18 +193,14 @@ def compare(statements, postgres, cairn, failures, client_copy):
     """The outcomes of a file. What PostgreSQL itself does not answer is left out."""
     outcomes = []
     failures.open, failures.made, failures.transaction = False, [], None
-    (theirs, _), (ours, last) = postgres, cairn
     number = 0
-    for position, statement in enumerate(statements, 1):
+    for place, statement in enumerate(statements):
         if statement.local:
             continue
         number += 1
-        answer = theirs.get(position)
+        answer, own = postgres.get(place), cairn.get(place)
         if answer is None:
             continue
-        own = ours.get(position)
-        if own is None and last is not None:
-            own, last = last, None
         if own is None:
             outcomes.append(Outcome(number, statement, NOT_REACHED, answer, None))
             continue

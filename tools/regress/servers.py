@@ -91,12 +91,33 @@ class Server:
                 self.process.wait()
 
     def run(self, name, statements, client_copy):
-        """Runs a file; returns an Answer for each statement that psql came to."""
-        if self.process and self.process.poll() is not None:
-            self.restarts += 1
-            self.start()
+        """Runs a file; returns an Answer for each statement that psql came to, by the statement's place in the file.
+
+        When a statement ends the session, the next one goes on in a new session.
+        """
+        since = time.monotonic()
+        answers, first = {}, 0
+        while first < len(statements):
+            if self.process and self.process.poll() is not None:
+                self.restarts += 1
+                self.start()
+            text, stopped = self.session(name, self.script(statements, first, client_copy))
+            lost = self.take_answers(text, stopped, answers)
+            if lost is None:
+                break
+            # It was the first of those behind the last answer that psql sends.
+            guilty = max((place for place in answers if place >= first), default=first - 1) + 1
+            while guilty < len(statements) and statements[guilty].local:
+                guilty += 1
+            answers[guilty] = lost
+            first = guilty + 1
+        self.seconds[name] = time.monotonic() - since
+        return answers
+
+    def session(self, name, script_text):
+        """Runs psql on a text; returns what it printed and whether it had to be stopped."""
         script = self.directory / f"{name}.sql"
-        script.write_text(self.script(statements, client_copy), encoding="utf-8", errors="surrogateescape")
+        script.write_text(script_text, encoding="utf-8", errors="surrogateescape")
         output = self.directory / f"{name}.out"
         environment = self.environment(
             PGTZ="America/Los_Angeles", PGDATESTYLE="Postgres, MDY", PGAPPNAME=f"pg_regress/{name}",
@@ -108,11 +129,8 @@ class Server:
                 [POSTGRES / "psql", "-X", "-q", "-d", DATABASE, "-v", "HIDE_TABLEAM=on", "-v", "HIDE_TOAST_COMPRESSION=on"],
                 stdin=source, stdout=sink, stderr=subprocess.STDOUT, env=environment, cwd=self.build,
             )
-            since = time.monotonic()
             stopped = self.watch(psql, output)
-            self.seconds[name] = time.monotonic() - since
-        text = output.read_text(encoding="utf-8", errors="backslashreplace")
-        return self.answers_in(text, stopped)
+        return output.read_text(encoding="utf-8", errors="backslashreplace"), stopped
 
     @staticmethod
     def watch(psql, output):
@@ -131,20 +149,25 @@ class Server:
                     psql.wait()
                     return True
 
-    def script(self, statements, client_copy):
-        """The input of psql: the statements, each one with a line behind it that prints its number and its SQLSTATE."""
+    def script(self, statements, first, client_copy):
+        """The input of psql: the statements from a place on, each with a line behind it that prints its place and SQLSTATE.
+
+        Of those before, the commands that set variables are there.
+        """
         lines = ["\\set SQLSTATE 00000"]
         variables = {"abs_srcdir": str(self.suite), "abs_builddir": str(self.build)}
-        for number, statement in enumerate(statements, 1):
+        for place, statement in enumerate(statements):
+            if place < first and statement.command not in ("set", "getenv"):
+                continue
             if found := re.match(r"\\set\s+(\w+)\s+(.*)", statement.text):
                 value = re.sub(r":(\w+)", lambda name: variables.get(name[1], ""), found[2])
                 variables[found[1]] = value.replace("'", "").replace(" ", "")
-            lines.append(self.fed(number, statement, variables, client_copy))
+            lines.append(self.fed(place, statement, variables, client_copy))
             if not statement.local:
-                lines.append(f"\\echo {MARK} {number} :SQLSTATE")
+                lines.append(f"\\echo {MARK} {place} :SQLSTATE")
         return "\n".join(lines) + "\n"
 
-    def fed(self, number, statement, variables, client_copy):
+    def fed(self, place, statement, variables, client_copy):
         """What psql gets for a statement.
 
         The data of COPY FROM STDIN goes into a file that \\copy reads: behind a COPY that is refused psql 15.18 would take the
@@ -154,7 +177,7 @@ class Server:
         if COPY_FROM_STDIN.match(text) and "\\;" not in text:
             data = "/dev/null"
             if statement.data is not None:
-                data = self.directory / f"data-{number}"
+                data = self.directory / f"data-{place}"
                 data.write_text(statement.data, encoding="utf-8", errors="surrogateescape")
             start, end = COPY_FROM_STDIN.match(text).span()
             head = text[start:end].removeprefix("\\")
@@ -165,18 +188,20 @@ class Server:
             return f"{statement.text}\n{statement.data}\\."
         return statement.text
 
-    def answers_in(self, text, stopped):
+    def take_answers(self, text, stopped, answers):
+        """Adds the answers in what psql printed; returns the one of the statement that ended the session, if one did."""
         text = text.replace(str(self.build), "<builddir>").replace(str(self.suite), "<srcdir>")
         text = text.replace(str(self.directory), "<directory>").replace(f"port {self.port} ", "port <port> ")
-        answers, position = {}, 0
+        position = 0
         for mark in MARKED.finditer(text):
             answers[int(mark[1])] = Answer(text[position : mark.start()], mark[2])
             position = mark.end()
         # What stands behind the last mark belongs to the statement that ended the session, if one did.
         rest = text[position:]
-        lost = stopped or "server closed the connection" in rest or "connection to server was lost" in rest
-        last = Answer(rest, "", "stopped: no output" if stopped else "connection lost") if lost else None
-        return answers, last
+        if stopped:
+            return Answer(rest, "", "stopped: no output")
+        lost = "server closed the connection" in rest or "connection to server was lost" in rest
+        return Answer(rest, "", "connection lost") if lost else None
 
 
 @dataclass
