@@ -96,19 +96,20 @@ fn generate_series_int8(_: &Call<'_>, args: &[Datum]) -> Result<Box<dyn RowStrea
 }
 
 struct NumericSeries {
-    next: Numeric,
+    /// `None` where the step leads beyond the format, and so beyond the end.
+    next: Option<Numeric>,
     stop: Numeric,
     step: Numeric,
 }
 
 impl RowStream for NumericSeries {
     fn next(&mut self, _: &Call<'_>, row: &mut Row) -> Result<bool> {
-        let over = if self.step.is_negative() { self.next < self.stop } else { self.next > self.stop };
+        let Some(value) = self.next.take() else { return Ok(false) };
+        let over = if self.step.is_negative() { value < self.stop } else { value > self.stop };
         if over {
             return Ok(false);
         }
-        let following = self.next.add(&self.step)?;
-        let value = std::mem::replace(&mut self.next, following);
+        self.next = value.add(&self.step).ok();
         row.clear();
         row.push(Datum::Numeric(Arc::new(value)));
         Ok(true)
@@ -129,5 +130,5 @@ fn generate_series_numeric(_: &Call<'_>, args: &[Datum]) -> Result<Box<dyn RowSt
     if step.is_zero() {
         bail!(INVALID_PARAMETER_VALUE, "step size cannot equal zero");
     }
-    Ok(Box::new(NumericSeries { next: (**start).clone(), stop: (**stop).clone(), step }))
+    Ok(Box::new(NumericSeries { next: Some((**start).clone()), stop: (**stop).clone(), step }))
 }

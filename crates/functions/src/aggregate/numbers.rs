@@ -155,13 +155,13 @@ impl Default for NumericSum {
 impl Accumulator for NumericSum {
     fn accumulate(&mut self, _: &Call<'_>, args: &[Datum]) -> Result<()> {
         if !args.is_null(0) {
-            self.0.add(args.numeric(0)?)?;
+            self.0.add(args.numeric(0)?);
         }
         Ok(())
     }
 
     fn finish(&mut self, _: &Call<'_>, _: &[Datum]) -> Result<Datum> {
-        number(self.0.sum())
+        number(self.0.sum()?)
     }
 }
 
@@ -177,7 +177,7 @@ impl Default for NumericAverage {
 impl Accumulator for NumericAverage {
     fn accumulate(&mut self, _: &Call<'_>, args: &[Datum]) -> Result<()> {
         if !args.is_null(0) {
-            self.0.add(args.numeric(0)?)?;
+            self.0.add(args.numeric(0)?);
         }
         Ok(())
     }
@@ -200,13 +200,15 @@ impl<const SAMPLE: bool, const ROOT: bool> Default for NumericVariance<SAMPLE, R
 impl<const SAMPLE: bool, const ROOT: bool> Accumulator for NumericVariance<SAMPLE, ROOT> {
     fn accumulate(&mut self, _: &Call<'_>, args: &[Datum]) -> Result<()> {
         match args.any(0) {
-            Datum::Null => Ok(()),
+            Datum::Null => {}
             Datum::Numeric(value) => self.0.add(value),
-            _ => match integer(args)? {
-                Some(value) => self.0.add(&Numeric::from(value)),
-                None => Ok(()),
-            },
+            _ => {
+                if let Some(value) = integer(args)? {
+                    self.0.add(&Numeric::from(value));
+                }
+            }
         }
+        Ok(())
     }
 
     fn finish(&mut self, _: &Call<'_>, _: &[Datum]) -> Result<Datum> {

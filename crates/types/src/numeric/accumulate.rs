@@ -34,7 +34,8 @@ impl Int8Accumulator {
     }
 }
 
-/// Sum, count and, if asked for, sum of squares of numerics.
+/// Sum, count and, if asked for, sum of squares of numerics. The sums are exact and may exceed the format;
+/// only what is computed from them has to fit.
 #[derive(Clone, Debug)]
 pub struct NumericAccumulator {
     count: i64,
@@ -51,23 +52,21 @@ impl NumericAccumulator {
         }
     }
 
-    /// Adds one value. Errors: 22003 once a sum no longer fits the format.
-    pub fn add(&mut self, value: &Numeric) -> Result<()> {
-        self.sum = self.sum.add(value)?;
+    pub fn add(&mut self, value: &Numeric) {
+        self.sum = self.sum.add_unbounded(value);
         if let Some(squares) = &mut self.sum_of_squares {
-            *squares = squares.add(&value.mul(value)?)?;
+            *squares = squares.add_unbounded(&value.mul_unbounded(value));
         }
         self.count += 1;
-        Ok(())
     }
 
     pub fn count(&self) -> i64 {
         self.count
     }
 
-    /// `None` without values.
-    pub fn sum(&self) -> Option<Numeric> {
-        (self.count > 0).then(|| self.sum.clone())
+    /// `None` without values. Errors: 22003 beyond the format.
+    pub fn sum(&self) -> Result<Option<Numeric>> {
+        (self.count > 0).then(|| self.sum.clone().bounded()).transpose()
     }
 
     pub fn average(&self) -> Result<Option<Numeric>> {
@@ -90,12 +89,14 @@ impl NumericAccumulator {
         }
         let count = Numeric::from(self.count);
         // (n * sum(x^2) - sum(x)^2) / (n * (n - 1 or 0))
-        let numerator = count.mul(squares)?.sub(&self.sum.mul(&self.sum)?)?;
+        let numerator = count.mul_unbounded(squares).add_unbounded(&self.sum.mul_unbounded(&self.sum).neg());
         if numerator.signum() <= 0 {
             return Ok(Some(Numeric::ZERO));
         }
         let divisor = if sample { Numeric::from(self.count - 1) } else { count.clone() };
         let variance = numerator.div(&count.mul(&divisor)?)?;
-        Ok(Some(if root { variance.sqrt()? } else { variance }))
+        // The root has the digits of the quotient.
+        let scale = variance.scale().unwrap_or(0);
+        Ok(Some(if root { variance.sqrt_at(scale)? } else { variance }))
     }
 }

@@ -74,49 +74,60 @@ impl Finite<'_> {
 impl Numeric {
     /// The sum; `inf + -inf` is NaN. Errors: 22003 beyond the format.
     pub fn add(&self, other: &Numeric) -> Result<Numeric> {
+        self.add_unbounded(other).bounded()
+    }
+
+    /// As [`Numeric::add`] without the bounds of the format: for intermediate results.
+    pub(super) fn add_unbounded(&self, other: &Numeric) -> Numeric {
         let (Some(a), Some(b)) = (self.finite(), other.finite()) else {
-            return Ok(match (self.special_rank(), other.special_rank()) {
+            return match (self.special_rank(), other.special_rank()) {
                 (2, _) | (_, 2) | (1, -1) | (-1, 1) => Numeric::NAN,
                 (0, _) => other.clone(),
                 _ => self.clone(),
-            });
+            };
         };
         let scale = a.scale().max(b.scale());
         if let (Some(x), Some(y)) = (a.small_at(scale), b.small_at(scale))
             && let Some(sum) = x.checked_add(y)
         {
-            return Ok(Numeric::new(sum, scale));
+            return Numeric::new(sum, scale);
         }
-        Numeric::from_big(a.to_big_at(scale) + b.to_big_at(scale), scale)
+        Numeric::from_big_unbounded(a.to_big_at(scale) + b.to_big_at(scale), scale)
     }
 
     pub fn sub(&self, other: &Numeric) -> Result<Numeric> {
         self.add(&other.neg())
     }
 
+    /// The product; 0 times an infinity is NaN. Errors: 22003 beyond the format.
     pub fn mul(&self, other: &Numeric) -> Result<Numeric> {
+        let product = self.mul_unbounded(other);
+        match product.scale() {
+            Some(scale) if scale > SCALE_MAX => product.round(SCALE_MAX.into()),
+            _ => product.bounded(),
+        }
+    }
+
+    /// The exact product, without the bounds of the format: for intermediate results. The operands' scales
+    /// together are no more than a `u16` holds; twice [`SCALE_MAX`] is less.
+    pub(super) fn mul_unbounded(&self, other: &Numeric) -> Numeric {
         let (Some(a), Some(b)) = (self.finite(), other.finite()) else {
             if self.is_nan() || other.is_nan() {
-                return Ok(Numeric::NAN);
+                return Numeric::NAN;
             }
-            return Ok(match self.signum() * other.signum() {
+            return match self.signum() * other.signum() {
                 0 => Numeric::NAN,
                 1 => Numeric::INFINITY,
                 _ => Numeric::NEG_INFINITY,
-            });
+            };
         };
-        let scale = u32::from(a.scale()) + u32::from(b.scale());
+        let scale = a.scale() + b.scale();
         if let (Finite::Small(x, _), Finite::Small(y, _)) = (&a, &b)
             && let Some(product) = x.checked_mul(*y)
-            && scale <= u32::from(SCALE_MAX)
         {
-            return Ok(Numeric::new(product, scale as u16));
+            return Numeric::new(product, scale);
         }
-        let product = a.to_big() * b.to_big();
-        let kept = scale.min(u32::from(SCALE_MAX));
-        let product =
-            if kept < scale { divide_rounding(&product, &big_power_of_ten(scale - kept)) } else { product };
-        Numeric::from_big(product, kept as u16)
+        Numeric::from_big_unbounded(a.to_big() * b.to_big(), scale)
     }
 
     /// The quotient, rounded to the scale that PostgreSQL gives a quotient: at least 16 significant digits and
@@ -213,7 +224,8 @@ impl Numeric {
     /// Rounded half away from zero to `scale` digits after the point; a negative scale rounds before it.
     /// A scale above the value's own pads with zeros. Values that are not finite stay as they are.
     pub fn round(&self, scale: i32) -> Result<Numeric> {
-        self.with_scale(scale.clamp(-131_072, i32::from(SCALE_MAX)), true)
+        // The largest values round up at -131,072 and down one digit further.
+        self.with_scale(scale.clamp(-131_073, i32::from(SCALE_MAX)), true)
     }
 
     /// As [`Numeric::round`], towards zero.

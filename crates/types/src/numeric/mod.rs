@@ -109,16 +109,27 @@ impl Numeric {
 
     /// As [`Numeric::new`] with a coefficient of any size; 22003 if the format cannot hold the value.
     fn from_big(coefficient: BigInt, scale: u16) -> Result<Self> {
-        if let Some(small) = coefficient.to_i128() {
-            return Ok(Numeric::new(small, scale));
+        Numeric::from_big_unbounded(coefficient, scale).bounded()
+    }
+
+    /// As [`Numeric::from_big`] without the bounds of the format: for intermediate results.
+    fn from_big_unbounded(coefficient: BigInt, scale: u16) -> Self {
+        match coefficient.to_i128() {
+            Some(small) => Numeric::new(small, scale),
+            None => Numeric(Repr::Big { coefficient: Box::new(coefficient), scale }),
         }
+    }
+
+    /// The value itself; 22003 if it has more digits before the point than the format.
+    fn bounded(self) -> Result<Self> {
         // 131072 digits are some 435,000 bits: below that there is nothing to count.
-        if coefficient.bits() > 435_000
-            && big_digits(&coefficient).saturating_sub(u64::from(scale)) > INTEGER_DIGITS_MAX
+        if let Repr::Big { coefficient, scale } = &self.0
+            && coefficient.bits() > 435_000
+            && big_digits(coefficient).saturating_sub(u64::from(*scale)) > INTEGER_DIGITS_MAX
         {
             return Err(overflow());
         }
-        Ok(Numeric(Repr::Big { coefficient: Box::new(coefficient), scale }))
+        Ok(self)
     }
 
     pub fn is_nan(&self) -> bool {

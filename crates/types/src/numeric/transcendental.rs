@@ -179,7 +179,14 @@ impl Numeric {
         };
         let weight = value.leading_group().weight;
         let root_weight = if weight >= 0 { (weight + 1) * 2 - 1 } else { 1 + weight * 2 };
-        let scale = result_scale(RESULT_DIGITS_MIN - root_weight, &[&value]);
+        self.sqrt_at(result_scale(RESULT_DIGITS_MIN - root_weight, &[&value]))
+    }
+
+    /// The square root, of no negative number, rounded to `scale` digits.
+    pub(super) fn sqrt_at(&self, scale: u16) -> Result<Numeric> {
+        let Some(value) = self.finite() else {
+            return Ok(self.clone());
+        };
         if value.signum() == 0 {
             return Ok(Numeric::new(0, scale));
         }
