@@ -53,26 +53,25 @@ enum Word {
 }
 
 fn word(text: &str) -> Word {
-    let unit =
-        match text {
-            "us" | "usec" | "usecs" | "usecond" | "useconds" | "microsecond" | "microseconds"
-            | "microsecon" => Unit::Microsecond,
-            "ms" | "msec" | "msecs" | "msecond" | "mseconds" | "millisecond" | "milliseconds"
-            | "millisecon" => Unit::Millisecond,
-            "s" | "sec" | "secs" | "second" | "seconds" => Unit::Second,
-            "m" | "min" | "mins" | "minute" | "minutes" => Unit::Minute,
-            "h" | "hr" | "hrs" | "hour" | "hours" => Unit::Hour,
-            "d" | "day" | "days" => Unit::Day,
-            "w" | "week" | "weeks" => Unit::Week,
-            "mon" | "mons" | "month" | "months" => Unit::Month,
-            "qtr" | "quarter" => Unit::NoNumber,
-            "y" | "yr" | "yrs" | "year" | "years" => Unit::Year,
-            "dec" | "decs" | "decade" | "decades" => Unit::Decade,
-            "c" | "cent" | "century" | "centuries" => Unit::Century,
-            "mil" | "mils" | "millennia" | "millennium" => Unit::Millennium,
-            "ago" => return Word::Ago,
-            _ => return Word::Unknown,
-        };
+    // Only the first ten letters count: `millenniums`, `microseconds`.
+    let text = text.get(..10).unwrap_or(text);
+    let unit = match text {
+        "us" | "usec" | "usecs" | "usecond" | "useconds" | "microsecon" => Unit::Microsecond,
+        "ms" | "msec" | "msecs" | "msecond" | "mseconds" | "millisecon" => Unit::Millisecond,
+        "s" | "sec" | "secs" | "second" | "seconds" => Unit::Second,
+        "m" | "min" | "mins" | "minute" | "minutes" => Unit::Minute,
+        "h" | "hr" | "hrs" | "hour" | "hours" => Unit::Hour,
+        "d" | "day" | "days" => Unit::Day,
+        "w" | "week" | "weeks" => Unit::Week,
+        "mon" | "mons" | "month" | "months" => Unit::Month,
+        "qtr" | "quarter" => Unit::NoNumber,
+        "y" | "yr" | "yrs" | "year" | "years" => Unit::Year,
+        "dec" | "decs" | "decade" | "decades" => Unit::Decade,
+        "c" | "cent" | "century" | "centuries" => Unit::Century,
+        "mil" | "mils" | "millennia" | "millennium" => Unit::Millennium,
+        "ago" => return Word::Ago,
+        _ => return Word::Unknown,
+    };
     Word::Unit(unit)
 }
 
@@ -294,10 +293,11 @@ fn decode_number(
         Some(b'+') => (false, &text[1..]),
         _ => (false, text),
     };
-    let negative = signed_negative || all_negative;
     let digits = body.bytes().take_while(u8::is_ascii_digit).count();
     let (whole, rest) = body.split_at(digits);
-    let mut value: i64 = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| Failure::Field)? };
+    // With its sign: there is one negative number more than positive ones.
+    let signed = if signed_negative { &text[..1 + digits] } else { whole };
+    let mut value: i64 = if whole.is_empty() { 0 } else { signed.parse().map_err(|_| Failure::Field)? };
     let mut fraction = 0.0;
     let mut unit = unit;
     if let Some(months) = rest.strip_prefix('-') {
@@ -306,6 +306,7 @@ fn decode_number(
             Ok(_) => return Err(Failure::Field),
             Err(_) => return Err(Failure::Format),
         };
+        let months = if signed_negative { -months } else { months };
         value = value.checked_mul(12).and_then(|value| value.checked_add(months)).ok_or(Failure::Field)?;
         unit = Unit::Month;
     } else if let Some(decimals) = rest.strip_prefix('.') {
@@ -320,9 +321,9 @@ fn decode_number(
     } else if !rest.is_empty() || whole.is_empty() {
         return Err(Failure::Format);
     }
-    if negative {
-        value = -value;
+    if signed_negative || all_negative {
         fraction = -fraction;
+        value = if value > 0 { -value } else { value };
     }
     parts.add(unit, value, fraction)?;
     see(seen, if unit == Unit::Second && fraction != 0.0 { SECONDS } else { 1 << unit as u32 })
@@ -336,139 +337,117 @@ fn decode_iso8601(text: &str) -> Parsed<Parts> {
     let mut any_field = false;
     while !rest.is_empty() {
         if let Some(after) = rest.strip_prefix('T') {
-            rest = after;
-            in_date = false;
-            any_field = false;
+            (rest, in_date, any_field) = (after, false, false);
             continue;
         }
-        let (value, fraction, length) = iso_number(rest)?;
-        let number = &rest[..length];
-        rest = &rest[length..];
-        let designator = rest.chars().next().unwrap_or('\0');
-        if rest.is_empty() || designator == 'T' || designator == '-' || designator == ':' {
-            // The alternative form, which has no designators.
-            let digits = number.trim_start_matches(['-', '+']).len();
-            return iso_alternative(parts, value, fraction, digits, rest, in_date, any_field);
-        }
+        let (number, after) = iso_number(rest)?;
+        let designator = after.chars().next();
         let unit = match (in_date, designator) {
-            (true, 'Y') => Unit::Year,
-            (true, 'M') => Unit::Month,
-            (true, 'W') => Unit::Week,
-            (true, 'D') => Unit::Day,
-            (false, 'H') => Unit::Hour,
-            (false, 'M') => Unit::Minute,
-            (false, 'S') => Unit::Second,
+            (true, Some('Y')) => Unit::Year,
+            (true, Some('M')) => Unit::Month,
+            (true, Some('W')) => Unit::Week,
+            (true, Some('D')) => Unit::Day,
+            (false, Some('H')) => Unit::Hour,
+            (false, Some('M')) => Unit::Minute,
+            (false, Some('S')) => Unit::Second,
+            // The alternative form, which has no designators.
+            (true, None | Some('-' | 'T')) if !any_field => {
+                rest = iso_date(&mut parts, &number, after)?;
+                continue;
+            }
+            (false, None | Some(':')) if !any_field => {
+                iso_clock(&mut parts, &number, after)?;
+                return Ok(parts);
+            }
             _ => return Err(Failure::Format),
         };
-        parts.add(unit, value, fraction)?;
-        rest = &rest[1..];
+        parts.add(unit, number.whole, number.fraction)?;
+        rest = &after[1..];
         any_field = true;
     }
     Ok(parts)
 }
 
-fn iso_alternative(
-    mut parts: Parts,
-    value: i64,
+/// A date without designators whose first number is read: `yyyymmdd`, or `y`, `y-m`, `y-m-d`. The rest is empty
+/// or begins with the T of the time.
+fn iso_date<'a>(parts: &mut Parts, first: &IsoNumber, rest: &'a str) -> Parsed<&'a str> {
+    let IsoNumber { whole, fraction, digits } = *first;
+    if digits == 8 && !rest.starts_with('-') {
+        parts.add(Unit::Year, whole / 10_000, 0.0)?;
+        parts.add(Unit::Month, whole / 100 % 100, 0.0)?;
+        parts.add(Unit::Day, whole % 100, fraction)?;
+        return Ok(rest);
+    }
+    parts.add(Unit::Year, whole, fraction)?;
+    let mut rest = rest;
+    for unit in [Unit::Month, Unit::Day] {
+        let Some(after) = rest.strip_prefix('-') else { break };
+        let (number, after) = iso_number(after)?;
+        parts.add(unit, number.whole, number.fraction)?;
+        rest = after;
+    }
+    if rest.is_empty() || rest.starts_with('T') { Ok(rest) } else { Err(Failure::Format) }
+}
+
+/// A time without designators whose first number is read: `hhmmss`, or `h`, `h:m`, `h:m:s`.
+fn iso_clock(parts: &mut Parts, first: &IsoNumber, rest: &str) -> Parsed<()> {
+    let IsoNumber { whole, fraction, digits } = *first;
+    if digits == 6 && rest.is_empty() {
+        parts.add(Unit::Hour, whole / 10_000, 0.0)?;
+        parts.add(Unit::Minute, whole / 100 % 100, 0.0)?;
+        parts.add(Unit::Second, whole % 100, 0.0)?;
+        // PostgreSQL 15 takes the fraction as one of a microsecond.
+        return parts.add(Unit::Microsecond, 0, fraction);
+    }
+    parts.add(Unit::Hour, whole, fraction)?;
+    let mut rest = rest;
+    for unit in [Unit::Minute, Unit::Second] {
+        let Some(after) = rest.strip_prefix(':') else { break };
+        let (number, after) = iso_number(after)?;
+        parts.add(unit, number.whole, number.fraction)?;
+        rest = after;
+    }
+    if rest.is_empty() { Ok(()) } else { Err(Failure::Format) }
+}
+
+/// A number of the ISO 8601 form. The fraction has the sign of the whole part; it is what floating point leaves
+/// of the number, as in PostgreSQL, so `9.2` months are 9 and a little less than 0.2.
+struct IsoNumber {
+    whole: i64,
     fraction: f64,
+    /// How many digits stand before the point; they tell `hhmmss` from `h`.
     digits: usize,
-    rest: &str,
-    in_date: bool,
-    any_field: bool,
-) -> Parsed<Parts> {
-    if any_field {
-        return Err(Failure::Format);
-    }
-    let designator = rest.chars().next().unwrap_or('\0');
-    if in_date {
-        if designator == '-' {
-            parts.add(Unit::Year, value, fraction)?;
-            let (months, month_fraction, length) = iso_number(&rest[1..])?;
-            parts.add(Unit::Month, months, month_fraction)?;
-            let rest = &rest[1 + length..];
-            let rest = match rest.strip_prefix('-') {
-                Some(day) => {
-                    let (days, day_fraction, length) = iso_number(day)?;
-                    parts.add(Unit::Day, days, day_fraction)?;
-                    &day[length..]
-                }
-                None => rest,
-            };
-            return iso_alternative_time(parts, rest);
-        }
-        if digits == 8 {
-            parts.add(Unit::Year, value / 10_000, 0.0)?;
-            parts.add(Unit::Month, value / 100 % 100, 0.0)?;
-            parts.add(Unit::Day, value % 100, 0.0)?;
-            parts.add_fraction_us(fraction, US_PER_DAY)?;
-        } else {
-            parts.add(Unit::Year, value, fraction)?;
-        }
-        return iso_alternative_time(parts, rest);
-    }
-    iso_clock(parts, value, fraction, digits, rest)
 }
 
-fn iso_alternative_time(parts: Parts, rest: &str) -> Parsed<Parts> {
-    if rest.is_empty() {
-        return Ok(parts);
-    }
-    let rest = rest.strip_prefix('T').ok_or(Failure::Format)?;
-    if rest.is_empty() {
-        return Err(Failure::Format);
-    }
-    let (value, fraction, length) = iso_number(rest)?;
-    let digits = rest[..length].trim_start_matches(['-', '+']).len();
-    iso_clock(parts, value, fraction, digits, &rest[length..])
-}
-
-fn iso_clock(mut parts: Parts, value: i64, fraction: f64, digits: usize, rest: &str) -> Parsed<Parts> {
-    if rest.is_empty() {
-        if digits == 6 || fraction != 0.0 && value.abs() >= 10_000 {
-            parts.add(Unit::Hour, value / 10_000, 0.0)?;
-            parts.add(Unit::Minute, value / 100 % 100, 0.0)?;
-            parts.add(Unit::Second, value % 100, fraction)?;
-        } else {
-            parts.add(Unit::Hour, value, fraction)?;
-        }
-        return Ok(parts);
-    }
-    parts.add(Unit::Hour, value, fraction)?;
-    let rest = rest.strip_prefix(':').ok_or(Failure::Format)?;
-    let (minutes, minute_fraction, length) = iso_number(rest)?;
-    parts.add(Unit::Minute, minutes, minute_fraction)?;
-    let rest = &rest[length..];
-    if rest.is_empty() {
-        return Ok(parts);
-    }
-    let rest = rest.strip_prefix(':').ok_or(Failure::Format)?;
-    let (seconds, second_fraction, length) = iso_number(rest)?;
-    parts.add(Unit::Second, seconds, second_fraction)?;
-    if rest[length..].is_empty() { Ok(parts) } else { Err(Failure::Format) }
-}
-
-/// A signed decimal: whole part, fraction with the same sign, length in bytes. The fraction is what floating point
-/// leaves of the number, as in PostgreSQL, so `9.2` months are 9 and a little less than 0.2.
-fn iso_number(text: &str) -> Parsed<(i64, f64, usize)> {
+/// Reads a decimal, with an exponent or without; returns it and what follows.
+fn iso_number(text: &str) -> Parsed<(IsoNumber, &str)> {
     let bytes = text.as_bytes();
-    let digits_from = |mut at: usize| {
-        while bytes.get(at).is_some_and(u8::is_ascii_digit) {
-            at += 1;
-        }
-        at
+    let digits_from = |at: usize| {
+        at + bytes.get(at..).map_or(0, |rest| rest.iter().take_while(|c| c.is_ascii_digit()).count())
     };
-    let start = usize::from(matches!(bytes.first(), Some(b'-' | b'+')));
+    let start = usize::from(bytes.first() == Some(&b'-'));
     let whole_end = digits_from(start);
-    let end = if bytes.get(whole_end) == Some(&b'.') { digits_from(whole_end + 1) } else { whole_end };
+    let mut end = if bytes.get(whole_end) == Some(&b'.') { digits_from(whole_end + 1) } else { whole_end };
     if !bytes[start..end].iter().any(u8::is_ascii_digit) {
         return Err(Failure::Format);
     }
+    if matches!(bytes.get(end), Some(b'e' | b'E')) {
+        let exponent = end + 1 + usize::from(matches!(bytes.get(end + 1), Some(b'-' | b'+')));
+        let exponent_end = digits_from(exponent);
+        if exponent_end > exponent {
+            end = exponent_end;
+        }
+    }
     let number: f64 = text[..end].parse().map_err(|_| Failure::Format)?;
+    if number.is_infinite() {
+        return Err(Failure::Format);
+    }
     if !(-1e15..=1e15).contains(&number) {
         return Err(Failure::Field);
     }
     let whole = number.trunc();
-    Ok((whole as i64, number - whole, end))
+    let digits = whole_end - start;
+    Ok((IsoNumber { whole: whole as i64, fraction: number - whole, digits }, &text[end..]))
 }
 
 /// Input of interval; `typmod` chooses the unit of a bare number and cuts the result to its fields.

@@ -274,8 +274,12 @@ impl NamedZone {
         match self {
             NamedZone::Fixed { seconds_east } => *seconds_east,
             NamedZone::Full(zone) => offset_of_local(zone, local_us),
-            NamedZone::Dynamic { abbreviation, zone } => dynamic_offset(abbreviation, zone, local_us)
-                .unwrap_or_else(|| offset_of_local(&TimeZone::Named(zone.clone()), local_us)),
+            NamedZone::Dynamic { abbreviation, zone } => {
+                // The moment that the zone itself would take the local time for.
+                let offset = offset_of_local(&TimeZone::Named(zone.clone()), local_us);
+                let utc_us = local_us.saturating_sub(i64::from(offset) * US_PER_SECOND);
+                dynamic_offset(abbreviation, zone, utc_us).unwrap_or(offset)
+            }
         }
     }
 
