@@ -3,7 +3,7 @@
 
 use std::cmp::Ordering;
 
-use cairn_types::{Datum, Result, err};
+use cairn_types::{Datum, Result, TimeTz, err};
 
 use crate::{Args, Call, ScalarFn};
 
@@ -21,6 +21,9 @@ pub const BODIES: &[(&str, ScalarFn)] = &[
     ("in_range_date_interval", |call, a| in_range_time(call, a)),
     ("in_range_timestamp_interval", |call, a| in_range_time(call, a)),
     ("in_range_timestamptz_interval", |call, a| in_range_time(call, a)),
+    ("in_range_time_interval", |_, a| in_range_clock(a)),
+    ("in_range_timetz_interval", |_, a| in_range_clock(a)),
+    ("in_range_interval_interval", |_, a| in_range_interval(a)),
 ];
 
 fn bad_offset() -> cairn_types::Error {
@@ -104,4 +107,38 @@ fn in_range_time(call: &Call<'_>, args: &[Datum]) -> Result<Datum> {
         _ => (args.timestamp(0)?, timestamp_plus(args.timestamp(1)?, step)?),
     };
     Ok(side(value.cmp(&limit), less))
+}
+
+/// Of the offset only the time counts, as when it is added to a time of day.
+fn in_range_clock(args: &[Datum]) -> Result<Datum> {
+    let offset_us = args.interval(2)?.time_us;
+    if offset_us < 0 {
+        return Err(bad_offset());
+    }
+    let (sub, less) = (args.bool(3)?, args.bool(4)?);
+    // No time of day reaches a limit that overflows.
+    let moved = |base_us: i64| base_us.saturating_add(if sub { -offset_us } else { offset_us });
+    let order = match (args.any(0), args.any(1)) {
+        (Datum::TimeTz(value), Datum::TimeTz(base)) => {
+            let limit = TimeTz { time_us: moved(base.time_us), ..*base };
+            let utc_us =
+                |time: TimeTz| i128::from(time.time_us) + i128::from(time.zone_seconds_west) * 1_000_000;
+            let zones = value.zone_seconds_west.cmp(&limit.zone_seconds_west);
+            utc_us(*value).cmp(&utc_us(limit)).then(zones)
+        }
+        _ => args.time(0)?.cmp(&moved(args.time(1)?)),
+    };
+    Ok(side(order, less))
+}
+
+fn in_range_interval(args: &[Datum]) -> Result<Datum> {
+    use crate::compare::interval_span;
+    use crate::datetime::arithmetic::{interval_sum, negate};
+    let (value, base, offset) = (args.interval(0)?, args.interval(1)?, args.interval(2)?);
+    if interval_span(offset) < 0 {
+        return Err(bad_offset());
+    }
+    let (sub, less) = (args.bool(3)?, args.bool(4)?);
+    let limit = interval_sum(base, if sub { negate(offset)? } else { offset })?;
+    Ok(side(interval_span(value).cmp(&interval_span(limit)), less))
 }

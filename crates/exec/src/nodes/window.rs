@@ -86,9 +86,9 @@ pub struct WindowAggregation {
     pub start: Edge,
     pub end: Edge,
     pub exclusion: FrameExclusion,
-    /// RANGE with offsets: `order value +/- offset`, as functions.
-    pub range_add: Option<Box<Function>>,
-    pub range_subtract: Option<Box<Function>>,
+    /// RANGE with offsets: the in_range support function of either end.
+    pub start_in_range: Option<Box<Function>>,
+    pub end_in_range: Option<Box<Function>>,
     pub specs: Vec<WindowSpec>,
 }
 
@@ -279,24 +279,32 @@ impl WindowState {
         if key.is_null() {
             return Ok(if start { self.group_starts[group] } else { self.group_end(group) });
         }
-        let offset = if start { &self.start_offset } else { &self.end_offset };
-        let function = if preceding != order.desc { &plan.range_subtract } else { &plan.range_add };
-        let Some(function) = function else {
-            return Err(Error::unsupported("RANGE with offset PRECEDING/FOLLOWING for this type is"));
+        let (function, offset) = if start {
+            (&plan.start_in_range, &self.start_offset)
+        } else {
+            (&plan.end_in_range, &self.end_offset)
         };
-        let zero_check = cairn_types::compare::compare(offset, &negative_probe(offset), false);
-        if zero_check.is_lt() {
-            bail!(
-                INVALID_PRECEDING_OR_FOLLOWING_SIZE,
-                "invalid preceding or following size in window function"
-            );
-        }
-        let edge = function.call(cx, &[key.clone(), offset.clone()])?;
+        let Some(function) = function else {
+            return Err(Error::internal("RANGE with an offset without its function"));
+        };
+        // in_range(value, base, offset, subtract, less): the value is not above (less) or not below the edge.
+        let subtract = Datum::Bool(preceding != order.desc);
+        let less = Datum::Bool(start == order.desc);
+        let mut failure = None;
         let position = self.keys.partition_point(|row| {
-            let ordering = cairn_types::compare::compare_ordered(&row[0], &edge, *order);
-            if start { ordering.is_lt() } else { ordering.is_le() }
+            if row[0].is_null() {
+                return order.nulls_first;
+            }
+            let args = [row[0].clone(), key.clone(), offset.clone(), subtract.clone(), less.clone()];
+            match function.call(cx, &args) {
+                Ok(within) => start != matches!(within, Datum::Bool(true)),
+                Err(error) => {
+                    failure = Some(error);
+                    false
+                }
+            }
         });
-        Ok(position)
+        failure.map_or(Ok(position), Err)
     }
 
     /// Whether row `index` of the frame is excluded for row `at`.
@@ -441,19 +449,6 @@ impl WindowState {
             running.take(spec, cx, frame)?;
         }
         running.finish(spec, cx, frame)
-    }
-}
-
-/// Zero of the offset's type, to tell negative offsets.
-fn negative_probe(offset: &Datum) -> Datum {
-    match offset {
-        Datum::Int2(_) => Datum::Int2(0),
-        Datum::Int4(_) => Datum::Int4(0),
-        Datum::Int8(_) => Datum::Int8(0),
-        Datum::Float4(_) | Datum::Float8(_) => Datum::Float8(0.0),
-        Datum::Interval(_) => Datum::Interval(cairn_types::Interval::default()),
-        Datum::Numeric(_) => Datum::Numeric(Arc::new(cairn_types::Numeric::from(0i64))),
-        other => other.clone(),
     }
 }
 

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use cairn_analyze::query::{AggregateCall, Expr, FrameBound, FrameMode, Query, WindowCall, WindowClause};
 use cairn_types::key::ColumnOrder;
-use cairn_types::{Error, Oid, Result, types};
+use cairn_types::oid::namespaces;
+use cairn_types::{Error, Result, types};
 
 use super::Planner;
 use super::join::{Wish, is_blank_padded};
@@ -65,8 +66,9 @@ impl Planner<'_> {
         let partition = self.compile_all(&partition_exprs)?;
         let order = self.compile_all(&order_exprs)?;
         let (start, end) = (self.edge(&window.frame.start)?, self.edge(&window.frame.end)?);
-        let (range_add, range_subtract) = if window.frame.mode == FrameMode::Range {
-            self.range_functions(&order_exprs, &window.frame.start, &window.frame.end)?
+        let (start_in_range, end_in_range) = if window.frame.mode == FrameMode::Range {
+            let frame = &window.frame;
+            (self.range_function(&order_exprs, &frame.start)?, self.range_function(&order_exprs, &frame.end)?)
         } else {
             (None, None)
         };
@@ -117,8 +119,8 @@ impl Planner<'_> {
                 start,
                 end,
                 exclusion: window.frame.exclusion,
-                range_add,
-                range_subtract,
+                start_in_range,
+                end_in_range,
                 specs,
             },
             vec![stream.tree],
@@ -138,35 +140,25 @@ impl Planner<'_> {
         })
     }
 
-    /// The `+` and `-` that RANGE offsets need: order column with offset.
-    #[expect(clippy::type_complexity, reason = "a pair of optional functions")]
-    fn range_functions(
-        &self,
-        order: &[Expr],
-        start: &FrameBound,
-        end: &FrameBound,
-    ) -> Result<(Option<Box<Function>>, Option<Box<Function>>)> {
-        let offset = [start, end].into_iter().find_map(|bound| match bound {
-            FrameBound::Preceding(offset) | FrameBound::Following(offset) => Some(expr_type(offset).oid),
-            _ => None,
+    /// The in_range support function of the order column's type for the offset of a RANGE bound.
+    fn range_function(&self, order: &[Expr], bound: &FrameBound) -> Result<Option<Box<Function>>> {
+        let (FrameBound::Preceding(offset) | FrameBound::Following(offset), Some(column)) =
+            (bound, order.first())
+        else {
+            return Ok(None);
+        };
+        let column = self.catalog().base_type(expr_type(column).oid);
+        let offset = expr_type(offset).oid;
+        let found = self.catalog().procs_by_name("in_range").iter().find(|proc| {
+            proc.namespace == namespaces::PG_CATALOG
+                && proc.arg_types.first() == Some(&column)
+                && proc.arg_types.get(2) == Some(&offset)
         });
-        let (Some(offset), Some(column)) = (offset, order.first().map(|expr| expr_type(expr).oid)) else {
-            return Ok((None, None));
+        let Some(proc) = found else {
+            return Err(Error::unsupported("RANGE with offset PRECEDING/FOLLOWING for this type is"));
         };
-        let find = |name: &str| -> Result<Option<Box<Function>>> {
-            let pair = |left: Oid, right: Oid| self.catalog().operator_by(name, left, right).map(Arc::clone);
-            let Some(operator) = pair(column, offset).or_else(|| pair(column, column)) else {
-                return Ok(None);
-            };
-            // date +/- interval gives a timestamp, which no longer compares with the column.
-            if operator.result != column && column != types::DATE {
-                return Ok(None);
-            }
-            let function =
-                self.function(operator.code, vec![operator.left, operator.right], operator.result, 0, false)?;
-            Ok(Some(Box::new(function)))
-        };
-        Ok((find("+")?, find("-")?))
+        let function = self.function(proc.oid, proc.arg_types.to_vec(), types::BOOL, 0, false)?;
+        Ok(Some(Box::new(function)))
     }
 }
 
