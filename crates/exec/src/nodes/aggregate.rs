@@ -21,6 +21,7 @@ use crate::spill::{Partitions, RunFile};
 pub struct AggregateSpec {
     pub aggregate: Arc<dyn Aggregate>,
     pub args: Vec<Code>,
+    /// Direct arguments, over the group's keys.
     pub direct: Vec<Code>,
     pub filter: Option<Code>,
     /// DISTINCT: equal argument lists count once.
@@ -253,13 +254,13 @@ impl Aggregation {
         cx: &ExecContext<'_>,
         frame: &mut Frame,
     ) -> Result<bool> {
-        let mut results = Row::with_capacity(group.running.len());
-        for (running, spec) in group.running.iter_mut().zip(&self.aggregates) {
-            results.push(running.finish(spec, cx, frame)?);
-        }
         frame.restore(&self.key_registers, key);
         for ((_, to), value) in self.carried.iter().zip(std::mem::take(&mut group.carried)) {
             frame.registers[*to] = value;
+        }
+        let mut results = Row::with_capacity(group.running.len());
+        for (running, spec) in group.running.iter_mut().zip(&self.aggregates) {
+            results.push(running.finish(spec, cx, frame)?);
         }
         frame.restore_owned(&self.aggregate_registers, results);
         passes(&self.filter, number, cx, frame)

@@ -71,7 +71,7 @@ impl Planner<'_> {
         };
         Ok(AggregateSpec {
             aggregate: Arc::from(aggregate),
-            direct: self.compile_all(&call.direct_args)?,
+            direct: Vec::new(),
             filter: call.filter.as_ref().map(|filter| self.compile(filter)).transpose()?,
             distinct: call.distinct,
             order,
@@ -129,9 +129,11 @@ impl Planner<'_> {
             carried.push((from, register));
             computed.push((Expr::Var(var), register));
         }
-        let mut aggregates = Vec::new();
+        let mut aggregates: Vec<AggregateSpec> = Vec::new();
         let mut aggregate_registers = Vec::new();
+        let mut direct_args = Vec::new();
         for call in calls {
+            direct_args.push(call.direct_args.clone());
             aggregates.push(self.aggregate_spec(&call)?);
             let register = self.register();
             aggregate_registers.push(register);
@@ -174,6 +176,10 @@ impl Planner<'_> {
         stage.computed = computed;
         stage.closed = true;
         stage.grouping = set_register.map(|register| (register, query.grouping_sets.clone()));
+        // Direct arguments see the group, not its rows.
+        for (spec, direct_args) in aggregates.iter_mut().zip(&direct_args) {
+            spec.direct = self.compile_all(direct_args)?;
+        }
         let (filter, filter_text) = match &query.having {
             Some(having) => {
                 let text = self.text(having);
@@ -395,6 +401,9 @@ fn collect(expr: &Expr, level: u32, keys: &[Expr], calls: &mut Vec<AggregateCall
                 lower(&mut own, level);
             }
             if !calls.iter().any(|other| same_aggregates(other, &own)) {
+                for arg in &own.direct_args {
+                    collect(arg, 0, keys, calls, vars);
+                }
                 calls.push(own);
             }
             return;
