@@ -41,7 +41,8 @@ const BODIES: &[(Oid, ScalarFn)] = &[
     (1741, |_, a| Ok(Datum::Numeric(a.numeric(0)?.log10()?.into()))),
     (1708, |_, a| Ok(Datum::Numeric(a.numeric(0)?.round(0)?.into()))),
     (1710, |_, a| Ok(Datum::Numeric(a.numeric(0)?.trunc(0)?.into()))),
-    // Operators with their operands exchanged: time + date, timetz + date, interval + ..., integer + date
+    // Operators with their operands exchanged: time + date, timetz + date, interval + ..., integer + date,
+    // numeric + pg_lsn
     (1296, |call, a| run("datetime_timestamp", call, &exchanged(a))),
     (1298, |call, a| run("datetimetz_timestamptz", call, &exchanged(a))),
     (1848, |call, a| run("time_pl_interval", call, &exchanged(a))),
@@ -50,6 +51,7 @@ const BODIES: &[(Oid, ScalarFn)] = &[
     (2548, |call, a| run("timestamp_pl_interval", call, &exchanged(a))),
     (2549, |call, a| run("timestamptz_pl_interval", call, &exchanged(a))),
     (2550, |call, a| run("date_pli", call, &exchanged(a))),
+    (5023, |call, a| run("pg_lsn_pli", call, &exchanged(a))),
     // timestamptz(date, time)
     (1176, |call, a| {
         let local = run("datetime_timestamp", call, a)?;

@@ -80,20 +80,44 @@ pub const BODIES: &[(&str, ScalarFn)] = &[
     ("btrecordcmp", |_, a| Ok(Datum::Int4(record_order(a)? as i32))),
 ];
 
-/// `*=` and its kin tell values apart that are equal but not the same, such as 1.0 and 1.00.
+/// The order of `*<` and its kin, by the bytes of the values: it tells apart what is equal but not the same, such as
+/// 1.0 and 1.00, and its numbers of fixed width have no sign. Values of other types come in their usual order first.
 fn record_image_order(args: &[Datum]) -> Result<Ordering> {
-    let order = record_order(args)?;
-    if order.is_ne() {
-        return Ok(order);
+    // Refuses what cannot be compared.
+    record_order(args)?;
+    let (a, b) = (args.record(0)?, args.record(1)?);
+    let columns = a.values.iter().zip(&b.values).map(|(a, b)| image_order(a, b));
+    Ok(columns.into_iter().find(|order| order.is_ne()).unwrap_or(Ordering::Equal))
+}
+
+fn image_order(a: &Datum, b: &Datum) -> Ordering {
+    if let (Some(a), Some(b)) = (word(a), word(b)) {
+        return a.cmp(&b);
     }
     let image = |value: &Datum| {
         let mut bytes = Vec::new();
         row::encode_datum(value, &mut bytes);
         bytes
     };
-    let (a, b) = (args.record(0)?, args.record(1)?);
-    let images = a.values.iter().zip(&b.values).map(|(a, b)| image(a).cmp(&image(b)));
-    Ok(images.into_iter().find(|order| order.is_ne()).unwrap_or(Ordering::Equal))
+    compare::compare(a, b, false).then_with(|| image(a).cmp(&image(b)))
+}
+
+/// A value of fixed width as PostgreSQL has it in a machine word; `None` for other values.
+fn word(value: &Datum) -> Option<u64> {
+    Some(match value {
+        Datum::Bool(value) => u64::from(*value),
+        Datum::Char(value) => i64::from(*value as i8) as u64,
+        Datum::Int2(value) => i64::from(*value) as u64,
+        Datum::Int4(value) | Datum::Date(value) => i64::from(*value) as u64,
+        Datum::Int8(value) | Datum::Time(value) | Datum::Timestamp(value) | Datum::TimestampTz(value) => {
+            *value as u64
+        }
+        Datum::Oid(value) => u64::from(*value),
+        Datum::UInt8(value) => *value,
+        Datum::Float4(value) => i64::from(value.to_bits() as i32) as u64,
+        Datum::Float8(value) => value.to_bits(),
+        _ => return None,
+    })
 }
 
 /// oidvectors are ordered by length first.

@@ -22,8 +22,8 @@ pub const BODIES: &[(&str, ScalarFn)] = &[
     ("jsonb_path_match", |_, a| matches(a)),
     ("jsonb_path_match_tz", |_, a| matches(a)),
     ("jsonb_path_match_opr", |_, a| matches(a)),
-    ("jsonb_path_query_array", |_, a| Ok(jsonb(Jsonb::array(query(a)?.items)?))),
-    ("jsonb_path_query_array_tz", |_, a| Ok(jsonb(Jsonb::array(query(a)?.items)?))),
+    ("jsonb_path_query_array", |_, a| Ok(jsonb(Jsonb::array(query(a)?)?))),
+    ("jsonb_path_query_array_tz", |_, a| Ok(jsonb(Jsonb::array(query(a)?)?))),
     ("jsonb_path_query_first", |_, a| first(a)),
     ("jsonb_path_query_first_tz", |_, a| first(a)),
 ];
@@ -32,20 +32,25 @@ pub const SET_BODIES: &[(&str, SetFn)] =
     &[("jsonb_path_query", rows), ("jsonb_path_query_tz", |c, a| rows(c, a))];
 
 fn rows(_: &crate::Call<'_>, args: &[Datum]) -> Result<Box<dyn RowStream>> {
-    Ok(Rows::of_values(query(args)?.items.into_iter().map(jsonb)))
+    Ok(Rows::of_values(query(args)?.into_iter().map(jsonb)))
 }
 
 fn first(args: &[Datum]) -> Result<Datum> {
-    Ok(query(args)?.items.into_iter().next().map_or(Datum::Null, jsonb))
+    Ok(query(args)?.into_iter().next().map_or(Datum::Null, jsonb))
 }
 
 fn exists(args: &[Datum]) -> Result<Datum> {
-    let answer = query(args)?;
-    Ok(if answer.failed { Datum::Null } else { Datum::Bool(!answer.items.is_empty()) })
+    let path = parsed(args.text(1)?)?;
+    let search = search(&path, args)?;
+    match search.finds(&path.root, search.start()) {
+        Ok(found) => Ok(Datum::Bool(found)),
+        Err(Failure::Soft(_)) if is_silent(args)? => Ok(Datum::Null),
+        Err(Failure::Soft(error) | Failure::Hard(error)) => Err(error),
+    }
 }
 
 fn matches(args: &[Datum]) -> Result<Datum> {
-    match query(args)?.items.as_slice() {
+    match query(args)?.as_slice() {
         [Jsonb::Bool(value)] => Ok(Datum::Bool(*value)),
         [Jsonb::Null] => Ok(Datum::Null),
         _ if is_silent(args)? => Ok(Datum::Null),
@@ -58,26 +63,24 @@ fn is_silent(args: &[Datum]) -> Result<bool> {
     if args.len() > 3 { args.bool(3) } else { Ok(true) }
 }
 
-/// What a path found. A silent call that failed has what was found before.
-struct Answer {
-    items: Vec<Jsonb>,
-    failed: bool,
-}
-
-fn query(args: &[Datum]) -> Result<Answer> {
-    let path = parsed(args.text(1)?)?;
+/// The search that a call's arguments describe. Errors: 22023 for variables that are no object.
+fn search<'a>(path: &JsonPath, args: &'a [Datum]) -> Result<Search<'a>> {
     let variables = if args.len() > 2 { Some(&**args.jsonb(2)?) } else { None };
     if variables.is_some_and(|variables| !matches!(variables, Jsonb::Object(_))) {
         return Err(invalid("\"vars\" argument is not an object")
             .detail("Jsonpath parameters should be encoded as key-value pairs of \"vars\" object."));
     }
-    let root = &**args.jsonb(0)?;
-    let search = Search { root, variables, strict: path.strict };
+    Ok(Search { root: &**args.jsonb(0)?, variables, strict: path.strict })
+}
+
+/// The items that a path finds. A silent call that fails has what was found before.
+fn query(args: &[Datum]) -> Result<Vec<Jsonb>> {
+    let path = parsed(args.text(1)?)?;
+    let search = search(&path, args)?;
     let mut items = Vec::new();
-    let at = At { current: root, last: None, lenient: !path.strict };
-    match search.collect(&path.root, at, &mut items) {
-        Ok(()) => Ok(Answer { items, failed: false }),
-        Err(Failure::Soft(_)) if is_silent(args)? => Ok(Answer { items, failed: true }),
+    match search.collect(&path.root, search.start(), &mut items) {
+        Ok(()) => Ok(items),
+        Err(Failure::Soft(_)) if is_silent(args)? => Ok(items),
         Err(Failure::Soft(error) | Failure::Hard(error)) => Err(error),
     }
 }
@@ -151,6 +154,26 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
+    fn start(&self) -> At<'a> {
+        At { current: self.root, last: None, lenient: !self.strict }
+    }
+
+    /// Whether an expression gives any item. In lax mode the search ends with the first one, so that an error behind
+    /// it does not count, and a sign passes over what is no number.
+    fn finds(&self, node: &Node, at: At<'_>) -> Found<bool> {
+        if !self.strict
+            && let Node::Plus(arg) | Node::Minus(arg) = node
+        {
+            return Ok(self.operand(arg, at)?.iter().any(|item| matches!(item, Jsonb::Number(_))));
+        }
+        let mut items = Vec::new();
+        match self.collect(node, at, &mut items) {
+            Err(Failure::Soft(error)) if self.strict || items.is_empty() => Err(Failure::Soft(error)),
+            Err(Failure::Hard(error)) => Err(Failure::Hard(error)),
+            _ => Ok(!items.is_empty()),
+        }
+    }
+
     /// The items that an expression gives.
     fn node(&self, node: &Node, at: At<'_>) -> Found<Vec<Jsonb>> {
         let mut items = Vec::new();
@@ -472,8 +495,8 @@ impl<'a> Search<'a> {
                 Truth::Unknown => Truth::Unknown,
             },
             Node::IsUnknown(arg) => Truth::from(self.truth(arg, at)? == Truth::Unknown),
-            Node::Exists(arg) => match self.node(arg, at) {
-                Ok(items) => Truth::from(!items.is_empty()),
+            Node::Exists(arg) => match self.finds(arg, at) {
+                Ok(found) => Truth::from(found),
                 Err(Failure::Soft(_)) => Truth::Unknown,
                 Err(hard) => return Err(hard),
             },

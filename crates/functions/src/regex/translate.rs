@@ -62,6 +62,7 @@ pub fn translate(pattern: &str, mut flags: Flags) -> Result<Translated> {
         groups: 0,
         open_groups: Vec::new(),
         backtracking: false,
+        lookarounds: 0,
     };
     parser.out.push_str(if flags.ignore_case { "(?i)" } else { "" });
     let preference = parser.alternatives(0)?;
@@ -118,6 +119,8 @@ struct Parser {
     /// Numbers of the capturing groups that are not closed yet.
     open_groups: Vec<usize>,
     backtracking: bool,
+    /// How many lookarounds are open: groups in them capture nothing, and back references are refused.
+    lookarounds: usize,
 }
 
 impl Parser {
@@ -337,7 +340,10 @@ impl Parser {
             constraint = opening != "(?:";
             self.backtracking |= constraint;
             self.at += opening.len() - 1;
+            self.lookarounds += usize::from(constraint);
             self.out.push_str(opening);
+        } else if self.lookarounds > 0 {
+            self.out.push_str("(?:");
         } else {
             self.groups += 1;
             number = Some(self.groups);
@@ -351,6 +357,7 @@ impl Parser {
         if number.is_some() {
             self.open_groups.pop();
         }
+        self.lookarounds -= usize::from(constraint);
         self.out.push(')');
         Ok(if constraint { Atom::Constraint } else { Atom::Matches(preference) })
     }
@@ -417,7 +424,7 @@ impl Parser {
         }
         let single = self.at - start == 1;
         if single || number <= self.groups {
-            if number > self.groups || self.open_groups.contains(&number) {
+            if number > self.groups || self.open_groups.contains(&number) || self.lookarounds > 0 {
                 return Err(invalid("invalid backreference number"));
             }
             self.backtracking = true;

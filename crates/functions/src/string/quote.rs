@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cairn_types::quote::{quote_identifier, quote_literal};
-use cairn_types::{Array, Datum, Result, Text, bail, err, io, types};
+use cairn_types::{Array, Datum, Result, Text, bail, err, types};
 
 use crate::{Args, ScalarFn};
 
@@ -68,7 +68,7 @@ fn parse_ident(text: &str, strict: bool) -> Result<Vec<Text>> {
         if let Some(after) = rest.strip_prefix('.') {
             rest = after.trim_start_matches(blank);
         } else if rest.is_empty() || !strict {
-            return Ok(parts.iter().map(|part| Text::from(io::clip_name(part))).collect());
+            return Ok(parts);
         } else {
             bail!(INVALID_PARAMETER_VALUE, "string is not a valid identifier: \"{text}\"");
         }

@@ -95,10 +95,18 @@ fn leading_number(text: &str) -> u64 {
         Some(b'+') => (false, &text[1..]),
         _ => (false, text),
     };
+    let hexadecimal = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X"));
+    let (digits, radix) = match hexadecimal {
+        Some(digits) => (digits, 16),
+        None if digits.starts_with('0') => (digits, 8),
+        None => (digits, 10),
+    };
+    // Past the largest number it stays there, whatever its sign.
     let value = digits
-        .bytes()
-        .take_while(u8::is_ascii_digit)
-        .fold(0u64, |value, digit| value.saturating_mul(10).saturating_add(u64::from(digit - b'0')));
+        .chars()
+        .map_while(|c| c.to_digit(radix))
+        .try_fold(0u64, |value, digit| value.checked_mul(radix.into())?.checked_add(digit.into()));
+    let Some(value) = value else { return u64::MAX };
     if negative { value.wrapping_neg() } else { value }
 }
 
@@ -200,16 +208,19 @@ pub fn print_lsn(value: u64, out: &mut String) {
     out.push_str(&format!("{:X}/{:X}", value >> 32, value & 0xFFFF_FFFF));
 }
 
-/// tid as `(block,offset)`; Cairn's row number is the two halves put together, 16 bits of offset.
+/// tid as `(block,offset)`; Cairn's row number is the two halves put together, 16 bits of offset. A negative block
+/// is the unsigned number with the same 32 bits.
 pub fn parse_tid(text: &str) -> Result<u64> {
     let parts =
         text.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')).and_then(|rest| rest.split_once(','));
     parts
         .and_then(|(block, offset)| {
-            Some(
-                (block.parse::<u64>().ok().filter(|block| *block < 1 << 48)? << 16)
-                    | u64::from(offset.parse::<u16>().ok()?),
-            )
+            let block = block.trim_start().parse::<i64>().ok()?;
+            let block = match i32::try_from(block) {
+                Ok(block) => u64::from(block as u32),
+                Err(_) => u64::try_from(block).ok().filter(|block| *block < 1 << 48)?,
+            };
+            Some((block << 16) | u64::from(offset.trim_start().parse::<u16>().ok()?))
         })
         .ok_or_else(|| invalid_syntax("tid", text))
 }

@@ -586,7 +586,7 @@ fn number(text: &str) -> Result<(Token, &str)> {
     if let Some(junk) = junk {
         return Err(near("trailing junk after numeric literal", &format!("{}{junk}", &text[..end])));
     }
-    if leading_zero || text[end..].starts_with('.') {
+    if leading_zero {
         return Err(near(
             "trailing junk after numeric literal",
             text[..end].get(..2).unwrap_or(&text[..end]),
