@@ -213,7 +213,8 @@ fn single_rows_do_not_deadlock() {
         assert_eq!(results.recv_timeout(WEDGED).unwrap(), Vec::<String>::new());
     }
     // The rows and the index tell the same.
-    let wrong = "select count(*) from up a where u is not null and id <> (select id from up b where b.u = a.u)";
+    let wrong =
+        "select count(*) from up a where u is not null and id <> (select id from up b where b.u = a.u)";
     assert_eq!(server.sql(wrong).unwrap().trim(), "0");
     assert_eq!(server.sql("select count(*) <= 1 from up where u = 1").unwrap().trim(), "t");
     nothing_is_left(&server);

@@ -13,6 +13,7 @@ use cairn_exec::Plan;
 use cairn_types::{Datum, Oid, Result};
 
 use crate::core::Core;
+use crate::statement::Purpose;
 
 /// The casts to domains that a session has planned, under one version of the catalog.
 #[derive(Default)]
@@ -57,7 +58,7 @@ fn plan(core: &Core, domain: Oid) -> Result<Option<Arc<Plan>>> {
         let ty = core.type_ref(domain, -1);
         let form = CallForm::ImplicitCast;
         let cast = Expr::CoerceToDomain { arg: Box::new(arg), ty, form, location: -1 };
-        Some(Arc::new(crate::utility::plan_of(core, vec![cast])?))
+        Some(Arc::new(crate::utility::plan_of(core, vec![cast], Purpose::Prepared)?))
     } else {
         None
     };

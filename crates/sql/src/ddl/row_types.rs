@@ -124,7 +124,7 @@ fn users(catalog: &Catalog, relation: &Relation) -> Vec<(Arc<Relation>, Vec<usiz
 pub fn lock_users(cx: &mut DdlContext<'_>, relation: &Relation) -> Result<()> {
     for (table, _) in users(&cx.catalog, relation) {
         cx.lock(pg_class::TABLE, table.oid, TableLockMode::AccessExclusive)?;
-        cx.require_no_pending_checks(&table, "ALTER TABLE")?;
+        cx.require_not_in_use(&table, "ALTER TABLE")?;
     }
     Ok(())
 }
