@@ -50,7 +50,7 @@ impl Loader {
         let targets = Targets::compile(
             &mut planner,
             relation,
-            Purpose { changes: Changes::default(), constraints: true },
+            Purpose { changes: Changes { inserts: true, ..Changes::default() }, constraints: true },
         )?;
         let target = &targets.tables[0];
         let given: Vec<usize> = match columns {

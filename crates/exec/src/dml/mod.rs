@@ -67,6 +67,7 @@ pub fn plan(planner: &mut Planner<'_>, query: &Query) -> Result<Planned> {
         _ => &[],
     };
     let changes = Changes {
+        inserts: query.command == CommandType::Insert,
         deletes: query.command == CommandType::Delete,
         columns: assigned.iter().filter(|entry| !entry.junk).map(|entry| column_index(entry.resno)).collect(),
     };

@@ -46,9 +46,9 @@ pub struct Target {
     pub generated: Vec<(usize, Code)>,
     pub checks: Vec<Check>,
     pub indexes: Vec<IndexTarget>,
-    /// This table refers to others.
+    /// This table refers to others, in columns that may get other values.
     pub foreign_keys: Vec<Arc<ForeignKey>>,
-    /// Others refer to this one; with the place of the other in [`Targets::tables`] if an action may change it.
+    /// Others refer to this one, to values that rows may lose; with the place of the other in [`Targets::tables`] if an action may change it.
     pub referenced_by: Vec<(Arc<ForeignKey>, Option<usize>)>,
     /// Columns of unique indexes that a foreign key could refer to: changing one takes the UPDATE lock.
     pub key_columns: Vec<usize>,
@@ -164,9 +164,10 @@ pub fn default_expr(planner: &Planner<'_>, relation: &Arc<Relation>, column: usi
     planner.cx.expressions.of_column(relation, column, &text).map(Some)
 }
 
-/// What becomes of rows that are there.
+/// What becomes of a table's rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
+    pub inserts: bool,
     pub deletes: bool,
     /// Columns that are assigned.
     pub columns: Vec<usize>,
@@ -180,6 +181,7 @@ impl Changes {
     /// Adds further changes of the same table. Whether they are new.
     fn add(&mut self, other: &Changes) -> bool {
         let before = (self.deletes, self.columns.len());
+        self.inserts |= other.inserts;
         self.deletes |= other.deletes;
         self.columns.extend(&other.columns);
         self.columns.sort_unstable();
@@ -187,18 +189,22 @@ impl Changes {
         before != (self.deletes, self.columns.len())
     }
 
-    /// Whether an assignment may change values that a foreign key refers to.
-    fn assign_key(&self, relation: &Relation, constraint: &Constraint) -> bool {
-        let is_key =
-            |column: usize| constraint.foreign_columns.iter().any(|key| column_index(*key) == column);
+    /// Whether an assignment may change some of these columns.
+    fn assign_any(&self, relation: &Relation, attnums: &[i16]) -> bool {
+        let is_asked = |column: usize| attnums.iter().any(|attnum| column_index(*attnum) == column);
         let generated = |column: &usize| relation.columns[*column].generated;
-        self.columns.iter().any(|column| is_key(*column))
-            || (!self.columns.is_empty() && (0..relation.columns.len()).filter(generated).any(is_key))
+        self.columns.iter().any(|column| is_asked(*column))
+            || (!self.columns.is_empty() && (0..relation.columns.len()).filter(generated).any(is_asked))
     }
 
-    /// Whether rows may lose the values that a foreign key refers to.
+    /// Whether rows may lose the values that another table's foreign key refers to.
     fn concern(&self, relation: &Relation, constraint: &Constraint) -> bool {
-        self.deletes || self.assign_key(relation, constraint)
+        self.deletes || self.assign_any(relation, &constraint.foreign_columns)
+    }
+
+    /// Whether rows may get other values in a foreign key of the table's own.
+    fn concern_own(&self, relation: &Relation, constraint: &Constraint) -> bool {
+        self.inserts || self.assign_any(relation, &constraint.columns)
     }
 
     /// What they do to the rows of the table that refers to `relation`.
@@ -215,7 +221,7 @@ impl Changes {
             let some = &constraint.on_delete_columns;
             act(constraint.on_delete, true, if some.is_empty() { &constraint.columns } else { some });
         }
-        if self.assign_key(relation, constraint) {
+        if self.assign_any(relation, &constraint.foreign_columns) {
             act(constraint.on_update, false, &constraint.columns);
         }
         further
@@ -245,7 +251,7 @@ impl Targets {
         };
         let mut tables = Vec::new();
         for (table, changes) in &reached {
-            let mut target = Target::compile(planner, table, purpose.constraints)?;
+            let mut target = Target::compile(planner, table, purpose.constraints.then_some(changes))?;
             for constraint in table.referenced_by.iter().filter(|key| changes.concern(table, key)) {
                 let Some(child) = planner.catalog().relation(constraint.table).cloned() else { continue };
                 let key = ForeignKey::compile(planner, constraint, &child, table)?;
@@ -291,10 +297,15 @@ fn reach(planner: &Planner<'_>, relation: &Arc<Relation>, changes: Changes) -> V
 }
 
 impl Target {
-    fn compile(planner: &mut Planner<'_>, relation: &Arc<Relation>, constraints: bool) -> Result<Target> {
+    /// `changes`: what its constraints are to be looked at for; `None`: they are not.
+    fn compile(
+        planner: &mut Planner<'_>,
+        relation: &Arc<Relation>,
+        changes: Option<&Changes>,
+    ) -> Result<Target> {
         planner.enter_as_is(Arc::new(query_over(relation)))?;
         let first = planner.rel(0).first;
-        let target = Self::compile_over(planner, relation, first, constraints);
+        let target = Self::compile_over(planner, relation, first, changes);
         planner.levels.pop();
         target
     }
@@ -303,7 +314,7 @@ impl Target {
         planner: &mut Planner<'_>,
         relation: &Arc<Relation>,
         first: usize,
-        constraints: bool,
+        changes: Option<&Changes>,
     ) -> Result<Target> {
         let layout = Arc::new(TableLayout::new(relation, planner.catalog())?);
         let is_live = |index: &usize| !relation.columns[*index].dropped;
@@ -347,13 +358,18 @@ impl Target {
         }
         target.key_columns.sort_unstable();
         target.key_columns.dedup();
-        if constraints {
-            target.compile_constraints(planner, relation)?;
+        if let Some(changes) = changes {
+            target.compile_constraints(planner, relation, changes)?;
         }
         Ok(target)
     }
 
-    fn compile_constraints(&mut self, planner: &mut Planner<'_>, relation: &Arc<Relation>) -> Result<()> {
+    fn compile_constraints(
+        &mut self,
+        planner: &mut Planner<'_>,
+        relation: &Arc<Relation>,
+        changes: &Changes,
+    ) -> Result<()> {
         for constraint in &relation.constraints {
             match constraint.kind {
                 ConstraintKind::Check => {
@@ -363,6 +379,7 @@ impl Target {
                         self.checks.push(Check { name: constraint.name.to_string(), code });
                     }
                 }
+                ConstraintKind::ForeignKey if !changes.concern_own(relation, constraint) => {}
                 ConstraintKind::ForeignKey => {
                     let parent = if constraint.foreign_table == relation.oid {
                         Arc::clone(relation)
