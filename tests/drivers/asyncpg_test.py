@@ -25,6 +25,21 @@ async def main():
         " $12::timestamp, $13::timestamptz, $14::interval, $15::int[], $16::text[], $17::jsonb, $18::mood", *values)
     assert list(row.values()) == values, list(row.values())
 
+    # A statement that cannot be prepared: asyncpg waits for the error behind a Flush, before it says Sync.
+    for _ in range(2):
+        try:
+            await asyncio.wait_for(connection.prepare("select nothing from nowhere"), 20)
+            raise AssertionError("prepared")
+        except asyncpg.UndefinedTableError:
+            pass
+    assert await connection.fetchval("select 1") == 1
+
+    # A cached statement whose result has changed is prepared again.
+    await connection.execute("create table reshaped (a int); insert into reshaped values (1)")
+    assert [tuple(row) for row in await connection.fetch("select * from reshaped")] == [(1,)]
+    await connection.execute("alter table reshaped add column b int")
+    assert [tuple(row) for row in await connection.fetch("select * from reshaped")] == [(1, None)]
+
     # A job queue as applications write it, ten workers at once.
     await connection.executemany("insert into job (queue, payload) values ($1, $2)",
                                  [("mail", json.dumps({"n": n})) for n in range(200)])

@@ -168,4 +168,8 @@ impl Client for Collector {
     fn copy_out_end(&mut self) -> Result<()> {
         Ok(())
     }
+
+    fn function_result(&mut self, _: Oid, _: Format, _: &dyn Env, _: &Datum) -> Result<()> {
+        Ok(())
+    }
 }

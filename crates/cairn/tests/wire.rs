@@ -30,6 +30,7 @@ const CONVERSATIONS: &[(&str, Conversation)] = &[
     ("fetch_and_move_on_a_portal_that_has_not_run", fetch_and_move_on_a_portal_that_has_not_run),
     ("a_composite_output_is_one_column", a_composite_output_is_one_column),
     ("closing_inside_of_what_runs", closing_inside_of_what_runs),
+    ("functions_are_called_by_oid", functions_are_called_by_oid),
 ];
 
 fn main() {
@@ -92,16 +93,7 @@ impl Wire {
 
     /// Values as text; `None` is NULL.
     fn bind(&mut self, portal: &str, statement: &str, values: &[Option<&str>]) -> &mut Wire {
-        let mut list = (values.len() as u16).to_be_bytes().to_vec();
-        for value in values {
-            match value {
-                Some(text) => {
-                    list.extend_from_slice(&(text.len() as u32).to_be_bytes());
-                    list.extend_from_slice(text.as_bytes());
-                }
-                None => list.extend_from_slice(&[0xff; 4]),
-            }
-        }
+        let list = values_list(values);
         self.say(b'B', &[portal.as_bytes(), b"\0", statement.as_bytes(), b"\0\0\0", &list, b"\0\0"])
     }
 
@@ -112,6 +104,12 @@ impl Wire {
 
     fn execute(&mut self, portal: &str, rows: u32) -> &mut Wire {
         self.say(b'E', &[portal.as_bytes(), b"\0", &rows.to_be_bytes()])
+    }
+
+    /// FunctionCall; arguments and result as text.
+    fn call(&mut self, function: u32, values: &[Option<&str>]) -> String {
+        let list = values_list(values);
+        self.say(b'F', &[&function.to_be_bytes(), b"\0\0", &list, b"\0\0"]).until('Z')
     }
 
     fn flush(&mut self) -> &mut Wire {
@@ -161,6 +159,21 @@ impl Wire {
     }
 }
 
+/// Values as messages carry them: their number, and each with its length.
+fn values_list(values: &[Option<&str>]) -> Vec<u8> {
+    let mut list = (values.len() as u16).to_be_bytes().to_vec();
+    for value in values {
+        match value {
+            Some(text) => {
+                list.extend_from_slice(&(text.len() as u32).to_be_bytes());
+                list.extend_from_slice(text.as_bytes());
+            }
+            None => list.extend_from_slice(&[0xff; 4]),
+        }
+    }
+    list
+}
+
 /// Fields of an ErrorResponse or NoticeResponse.
 fn fields(body: &[u8]) -> impl Iterator<Item = (char, String)> {
     let parts = body.split(|byte| *byte == 0).filter(|part| !part.is_empty());
@@ -180,9 +193,9 @@ fn show(kind: char, body: &[u8], seen: &mut String) {
             let (state, message) = (field('C').unwrap_or_default(), field('M').unwrap_or_default());
             write!(seen, "({state} {message})").expect("writes");
         }
-        'D' => {
+        'D' | 'V' => {
             let mut values = Vec::new();
-            let mut rest = &body[2..];
+            let mut rest = if kind == 'D' { &body[2..] } else { body };
             while let Some((length, tail)) = rest.split_first_chunk::<4>() {
                 let length = usize::try_from(i32::from_be_bytes(*length)).ok();
                 values.push(length.map_or("null".to_owned(), |length| text(&tail[..length])));
@@ -416,4 +429,49 @@ fn closing_inside_of_what_runs(server: &Server) {
     assert_eq!(wire.query("commit"), "E(24000 cannot drop active portal \"c\") ZI");
     assert_eq!(wire.query("fetch c"), "E(34000 cursor \"c\" does not exist) ZI");
     wire.query("drop function does");
+}
+
+fn functions_are_called_by_oid(server: &Server) {
+    const INT4PL: u32 = 177;
+    const GENERATE_SERIES: u32 = 1067;
+    const SUM: u32 = 2108;
+    const INT4DIV: u32 = 154;
+    let mut wire = Wire::connect(server);
+    assert_eq!(wire.call(INT4PL, &[Some("40"), Some("2")]), "V(42) ZI");
+    assert_eq!(wire.call(INT4PL, &[Some("40"), None]), "V(null) ZI");
+    assert_eq!(wire.call(INT4DIV, &[Some("1"), Some("0")]), "E(22012 division by zero) ZI");
+    let answer = wire.call(INT4PL, &[Some("x"), None]);
+    assert_eq!(answer, "E(22P02 invalid input syntax for type integer: \"x\") ZI");
+    let answer = wire.call(INT4PL, &[Some("1")]);
+    assert_eq!(answer, "E(08P01 function call message contains 1 arguments but function requires 2) ZI");
+    assert_eq!(wire.call(0, &[]), "E(42883 function with OID 0 does not exist) ZI");
+    for (oid, name) in [(GENERATE_SERIES, "generate_series"), (SUM, "sum")] {
+        let answer = wire.call(oid, &[Some("1"), Some("2")]);
+        assert_eq!(answer, format!("E(0A000 cannot call function \"{name}\" via fastpath interface) ZI"));
+    }
+    // In binary: an argument, and the result.
+    let binary = [
+        &INT4PL.to_be_bytes()[..],
+        b"\0\x01\0\x01",
+        b"\0\x02\0\0\0\x04\0\0\0\x28\0\0\0\x04\0\0\0\x02",
+        b"\0\x01",
+    ];
+    wire.say(b'F', &binary);
+    wire.socket.write_all(&std::mem::take(&mut wire.unsent)).expect("sends");
+    assert_eq!(wire.next().expect("answers"), ('V', b"\0\0\0\x04\0\0\0\x2a".to_vec()));
+    assert_eq!(wire.until('Z'), "ZI");
+    // A function of the user's: in the transaction, and not in one that has failed.
+    wire.query("create table called (a int)");
+    wire.query("create function note(a int) returns void language sql as 'insert into called values (a)'");
+    let oid = wire.query("select 'note'::regproc::oid");
+    let oid = oid.split(['(', ')']).nth(3).and_then(|oid| oid.parse().ok()).expect("an oid");
+    assert_eq!(wire.call(oid, &[Some("1")]), "V(null) ZI");
+    wire.query("begin");
+    assert_eq!(wire.call(oid, &[Some("2")]), "V(null) ZT");
+    assert_eq!(wire.call(INT4DIV, &[Some("1"), Some("0")]), "E(22012 division by zero) ZE");
+    let failed =
+        "E(25P02 current transaction is aborted, commands ignored until end of transaction block) ZE";
+    assert_eq!(wire.call(INT4PL, &[Some("1"), Some("1")]), failed);
+    wire.query("rollback");
+    assert_eq!(wire.query("select a from called"), "T(a) D(1) C(SELECT 1) ZI");
 }

@@ -78,6 +78,24 @@ impl WireClient {
         Ok(())
     }
 
+    /// A value with its length in front. After an error, the caller takes the whole message back.
+    fn value(&mut self, ty: Oid, format: Format, env: &dyn Env, value: &Datum) -> Result<()> {
+        if value.is_null() {
+            self.output.i32(-1);
+            return Ok(());
+        }
+        let at = self.output.len();
+        self.output.i32(0);
+        let raw = self.output.raw();
+        match format {
+            Format::Text => cairn_sql::values::write_text(env, ty, value, &mut self.scratch, raw)?,
+            Format::Binary => cairn_sql::values::write_binary(env, ty, value, raw)?,
+        }
+        let length = (self.output.len() - at - 4) as u32;
+        self.output.raw()[at..at + 4].copy_from_slice(&length.to_be_bytes());
+        Ok(())
+    }
+
     /// Sends what is in the buffer, or has it sent as soon as may be: what comes next is the client's turn.
     pub fn send_and_go_on(&mut self) -> io::Result<()> {
         match (&self.debt, &self.late) {
@@ -125,25 +143,10 @@ impl Client for WireClient {
         let begin = self.output.len() - 5;
         self.output.i16(row.len() as i16);
         for (index, (value, column)) in row.iter().zip(shape.columns.iter()).enumerate() {
-            if value.is_null() {
-                self.output.i32(-1);
-                continue;
-            }
-            let at = self.output.len();
-            self.output.i32(0);
-            let raw = self.output.raw();
-            let encoded = match shape.format(index) {
-                Format::Text => {
-                    cairn_sql::values::write_text(env, column.ty.oid, value, &mut self.scratch, raw)
-                }
-                Format::Binary => cairn_sql::values::write_binary(env, column.ty.oid, value, raw),
-            };
-            if let Err(error) = encoded {
+            if let Err(error) = self.value(column.ty.oid, shape.format(index), env, value) {
                 self.output.truncate(begin);
                 return Err(error);
             }
-            let length = (self.output.len() - at - 4) as u32;
-            self.output.raw()[at..at + 4].copy_from_slice(&length.to_be_bytes());
         }
         self.output.close(open)
     }
@@ -236,5 +239,15 @@ impl Client for WireClient {
     fn copy_out_end(&mut self) -> Result<()> {
         self.output.copy_done();
         Ok(())
+    }
+
+    fn function_result(&mut self, ty: Oid, format: Format, env: &dyn Env, value: &Datum) -> Result<()> {
+        let open = self.output.open(b'V');
+        let begin = self.output.len() - 5;
+        if let Err(error) = self.value(ty, format, env, value) {
+            self.output.truncate(begin);
+            return Err(error);
+        }
+        self.output.close(open)
     }
 }

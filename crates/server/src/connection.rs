@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use cairn_sql::{Bind, Client, Format, Frontend, TransactionStatus, Wake};
+use cairn_sql::{Bind, Client, Format, Frontend, FunctionCall, TransactionStatus, Wake};
 use cairn_types::{Error, Result, Severity, err};
 
 use crate::Shared;
@@ -184,10 +184,8 @@ impl Connection {
                 self.ready()?;
             }
             frontend::FUNCTION_CALL => {
-                self.session.fail();
-                self.answer(Err(Error::unsupported(
-                    "function calls through the protocol's own message are",
-                )))?;
+                let called = self.function_call(body);
+                self.answer(called)?;
                 self.ready()?;
             }
             frontend::FLUSH => self.client.flush()?,
@@ -244,6 +242,11 @@ impl Connection {
             Ok(text)
         })?;
         self.session.simple_query(text, &mut self.client)
+    }
+
+    fn function_call(&mut self, body: &[u8]) -> Result<()> {
+        let call = self.well_formed(|| read_function_call(Reader::new(body)))?;
+        self.session.call_function(call, &mut self.client)
     }
 
     /// Takes a message apart; a malformed one counts as a failed statement.
@@ -322,12 +325,22 @@ impl Connection {
     }
 }
 
+fn read_formats(reader: &mut Reader<'_>) -> Result<Vec<Format>> {
+    (0..reader.count()?).map(|_| Format::from_code(reader.i16()?)).collect()
+}
+
+fn read_function_call(mut reader: Reader<'_>) -> Result<FunctionCall<'_>> {
+    let function = reader.u32()?;
+    let argument_formats = read_formats(&mut reader)?;
+    let arguments = (0..reader.count()?).map(|_| reader.value()).collect::<Result<Vec<_>>>()?;
+    let result_format = Format::from_code(reader.i16()?)?;
+    reader.end()?;
+    Ok(FunctionCall { function, argument_formats, arguments, result_format })
+}
+
 fn read_bind(mut reader: Reader<'_>) -> Result<Bind<'_>> {
     let (portal, statement) = (reader.string()?, reader.string()?);
-    let formats = |reader: &mut Reader<'_>| -> Result<Vec<Format>> {
-        (0..reader.count()?).map(|_| Format::from_code(reader.i16()?)).collect()
-    };
-    let parameter_formats = formats(&mut reader)?;
+    let parameter_formats = read_formats(&mut reader)?;
     let count = reader.count()?;
     if parameter_formats.len() > 1 && parameter_formats.len() != count {
         return Err(err!(
@@ -337,7 +350,7 @@ fn read_bind(mut reader: Reader<'_>) -> Result<Bind<'_>> {
         ));
     }
     let parameters = (0..count).map(|_| reader.value()).collect::<Result<Vec<_>>>()?;
-    let result_formats = formats(&mut reader)?;
+    let result_formats = read_formats(&mut reader)?;
     reader.end()?;
     Ok(Bind { portal, statement, parameter_formats, parameters, result_formats })
 }

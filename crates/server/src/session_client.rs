@@ -108,6 +108,10 @@ impl Client for SessionClient {
     fn copy_out_end(&mut self) -> Result<()> {
         self.wire().copy_out_end()
     }
+
+    fn function_result(&mut self, ty: Oid, format: Format, env: &dyn Env, value: &Datum) -> Result<()> {
+        self.wire().function_result(ty, format, env, value)
+    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use cairn_server::{Options, Server};
 use cairn_sql::{
-    Backend, Bind, Client, Credentials, Format, Frontend, Outlet, Startup, TransactionStatus, Wake,
+    Backend, Bind, Client, Credentials, Format, Frontend, FunctionCall, Outlet, Startup, TransactionStatus,
+    Wake,
 };
 use cairn_types::{Error, Oid, Result, err};
 use parking_lot::Mutex;
@@ -116,6 +117,9 @@ impl Frontend for Pretender {
     }
     fn close_portal(&mut self, _: &str) -> Result<()> {
         Ok(())
+    }
+    fn call_function(&mut self, call: FunctionCall<'_>, _: &mut dyn Client) -> Result<()> {
+        Err(err!(UNDEFINED_FUNCTION, "function with OID {} does not exist", call.function))
     }
     fn sync(&mut self, _: &mut dyn Client) -> Result<()> {
         Ok(())
@@ -349,7 +353,12 @@ fn extended_protocol_skips_to_sync_after_an_error() {
     raw.send(b'H', b"");
     assert_eq!(raw.next().expect("an answer").0, b'1');
     raw.send(b'F', b"\0\0\0\0\0\0\0\0\0\0");
-    assert_eq!(raw.until_ready(), "E[0A000]ZI");
+    assert_eq!(raw.until_ready(), "E[42883]ZI");
+    // An error leaves without either.
+    raw.send(b'B', b"\0missing\0\0\0\0\0\0\0");
+    assert_eq!(raw.next().expect("an error").0, b'E');
+    raw.send(b'S', b"");
+    assert_eq!(raw.until_ready(), "ZI");
     raw.send(b'X', b"");
     assert!(raw.next().is_none());
 }

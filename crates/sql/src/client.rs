@@ -39,6 +39,15 @@ impl Format {
     }
 }
 
+/// The format of a value where none means text, and one holds for all.
+pub fn format_of(formats: &[Format], index: usize) -> Format {
+    match formats {
+        [] => Format::Text,
+        [one] => *one,
+        many => many.get(index).copied().unwrap_or_default(),
+    }
+}
+
 /// One column of a result, as RowDescription tells it.
 #[derive(Clone, Debug)]
 pub struct ResultColumn {
@@ -65,11 +74,7 @@ impl ResultShape {
     }
 
     pub fn format(&self, column: usize) -> Format {
-        match self.formats.as_slice() {
-            [] => Format::Text,
-            [one] => *one,
-            many => many.get(column).copied().unwrap_or_default(),
-        }
+        format_of(&self.formats, column)
     }
 }
 
@@ -106,6 +111,9 @@ pub trait Client {
     /// One row (or header) of COPY TO STDOUT, as it goes over the wire.
     fn copy_out_data(&mut self, data: &[u8]) -> Result<()>;
     fn copy_out_end(&mut self) -> Result<()>;
+
+    /// What a function gave that the client called by its oid.
+    fn function_result(&mut self, ty: Oid, format: Format, env: &dyn Env, value: &Datum) -> Result<()>;
 }
 
 /// The way of a notice to the client from within a statement, past whoever holds the [`Client`].
@@ -193,6 +201,8 @@ pub trait Frontend {
     fn execute(&mut self, portal: &str, max_rows: u32, client: &mut dyn Client) -> Result<()>;
     fn close_statement(&mut self, name: &str) -> Result<()>;
     fn close_portal(&mut self, name: &str) -> Result<()>;
+    /// Calls a function without a statement; it is a transaction of its own, if no block is open.
+    fn call_function(&mut self, call: FunctionCall<'_>, client: &mut dyn Client) -> Result<()>;
     /// Ends the implicit transaction, if no block is open.
     fn sync(&mut self, client: &mut dyn Client) -> Result<()>;
     /// The protocol itself failed (bad message): as if the current statement had.
@@ -227,6 +237,16 @@ pub struct Bind<'a> {
     pub parameter_formats: Vec<Format>,
     pub parameters: Vec<Option<&'a [u8]>>,
     pub result_formats: Vec<Format>,
+}
+
+/// A FunctionCall message, its values still raw.
+#[derive(Clone, Debug)]
+pub struct FunctionCall<'a> {
+    pub function: Oid,
+    /// As in [`ResultShape::formats`].
+    pub argument_formats: Vec<Format>,
+    pub arguments: Vec<Option<&'a [u8]>>,
+    pub result_format: Format,
 }
 
 /// How a user proves who it is.

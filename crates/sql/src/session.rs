@@ -15,14 +15,15 @@ use std::time::Duration;
 use cairn_analyze::{Parameters, RawStatement};
 use cairn_catalog::acl::{self, ObjectKind};
 use cairn_catalog::columns::pg_db_role_setting;
-use cairn_catalog::{CatalogRow, RowExt, SharedCatalogs};
+use cairn_catalog::{CatalogRow, ProcKind, RowExt, SharedCatalogs};
 use cairn_txn::CancelReason;
 use cairn_types::{Datum, Env, Error, Oid, Result, Severity, err, io};
 use hashbrown::HashMap;
 use pg_query::protobuf::{TransactionStmt, node::Node as NodeEnum};
 
 use crate::client::{
-    Bind, Client, Format, Frontend, Notification, Outlet, ResultShape, Startup, TransactionStatus, Wake,
+    Bind, Client, Format, Frontend, FunctionCall, Notification, Outlet, ResultShape, Startup,
+    TransactionStatus, Wake, format_of,
 };
 use crate::core::{Core, User};
 use crate::debt::Debt;
@@ -584,11 +585,7 @@ impl Session {
         let compiled = statement.compiled(core)?;
         let mut params = Vec::with_capacity(expected);
         for (index, (value, ty)) in bind.parameters.iter().zip(statement.parameter_types.iter()).enumerate() {
-            let format = match bind.parameter_formats.as_slice() {
-                [] => Format::Text,
-                [one] => *one,
-                many => many.get(index).copied().unwrap_or_default(),
-            };
+            let format = format_of(&bind.parameter_formats, index);
             params.push(match value {
                 None => Datum::Null,
                 Some(bytes) => read_parameter(core, bytes, *ty, format).map_err(|error| {
@@ -624,6 +621,75 @@ impl Session {
         portal.prepared = Some(statement);
         core.add_portal(portal)?;
         Ok(())
+    }
+
+    /// FunctionCall: runs `select function($1, ...)`, so that rights and strictness are looked after as in statements.
+    fn function_message(&mut self, call: &FunctionCall<'_>, client: &mut dyn Client) -> Result<()> {
+        let core = Rc::clone(&self.core);
+        core.check_not_failed()?;
+        core.start_implicit();
+        let catalog = core.catalog()?;
+        let proc = catalog
+            .proc(call.function)
+            .ok_or_else(|| err!(UNDEFINED_FUNCTION, "function with OID {} does not exist", call.function))?;
+        if proc.kind != ProcKind::Function || proc.returns_set {
+            let name = &proc.name;
+            return Err(err!(
+                FEATURE_NOT_SUPPORTED,
+                "cannot call function \"{name}\" via fastpath interface"
+            ));
+        }
+        let (given, expected) = (call.arguments.len(), proc.arg_types.len());
+        if given != expected {
+            return Err(err!(
+                PROTOCOL_VIOLATION,
+                "function call message contains {given} arguments but function requires {expected}"
+            ));
+        }
+        if call.argument_formats.len() > 1 && call.argument_formats.len() != given {
+            return Err(err!(
+                PROTOCOL_VIOLATION,
+                "function call message contains {} argument formats but {given} arguments",
+                call.argument_formats.len()
+            ));
+        }
+        let mut params = Vec::with_capacity(given);
+        let mut arguments = Vec::with_capacity(given);
+        for (index, (value, ty)) in call.arguments.iter().zip(&proc.arg_types).enumerate() {
+            params.push(match value {
+                None => Datum::Null,
+                Some(bytes) => read_parameter(&core, bytes, *ty, format_of(&call.argument_formats, index))?,
+            });
+            let variadic = if proc.variadic != 0 && index + 1 == expected { "variadic " } else { "" };
+            arguments.push(format!("{variadic}${}", index + 1));
+        }
+        let quote = crate::names::quote_identifier;
+        let schema = quote(&catalog.namespace_name(proc.namespace));
+        let text = format!("select {schema}.{}({})", quote(&proc.name), arguments.join(", "));
+        let raw = cairn_analyze::parse(&text)?.pop().map(Arc::new);
+        let raw = raw.ok_or_else(|| Error::internal("a call of a function does not parse"))?;
+        let mut compile = || {
+            let types = RefCell::new(proc.arg_types.clone());
+            Ok(Rc::new(Compiled::new(&core, &raw, Parameters::Infer(&types))?))
+        };
+        let compiled = compile()?;
+        let compiled = core.prepare_to_run(compiled, &mut compile)?;
+        let params: Arc<[Datum]> = params.into();
+        let plan = &compiled.plan_for(&core, &params)?;
+        let mut result = Datum::Null;
+        core.run_plan(plan, params, &mut |row| {
+            result = row.first().cloned().unwrap_or_default();
+            Ok(())
+        })?;
+        if core.phase() == Phase::Started {
+            core.finish_implicit()?;
+        } else {
+            core.settle(plan);
+        }
+        core.send_notices(client);
+        let ty =
+            compiled.columns.as_ref().and_then(|columns| columns.first()).map_or(0, |column| column.ty.oid);
+        client.function_result(ty, call.result_format, &*core, &result)
     }
 
     /// Whether the portal came to its end.
@@ -962,6 +1028,18 @@ impl Frontend for Session {
             Some(portal) => self.core.close(&portal).inspect_err(|_| self.core.abort()),
             None => Ok(()),
         }
+    }
+
+    fn call_function(&mut self, call: FunctionCall<'_>, client: &mut dyn Client) -> Result<()> {
+        let begun = self.begin_message("<function call>".into());
+        let result = begun.and_then(|()| self.function_message(&call, client)).map_err(|mut error| {
+            // Of the statement that nobody has sent.
+            if error.report().internal_query.is_none() {
+                error.report_mut().location = None;
+            }
+            error
+        });
+        self.end_message(result, true, "", client)
     }
 
     fn sync(&mut self, client: &mut dyn Client) -> Result<()> {
