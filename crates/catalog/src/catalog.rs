@@ -4,7 +4,7 @@
 //! at that time. Lookups never fail and never block: what is not there is `None` or empty.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use cairn_types::oid::{access_methods, namespaces};
 use cairn_types::row::PhysicalKind;
@@ -31,6 +31,28 @@ pub struct Catalog {
     /// Number of the committed picture that was changed, step by step, into this one.
     root: u64,
     shared: Option<Arc<dyn SharedCatalogs>>,
+}
+
+/// Whether the relation has ctid, xmin and the others, as what stores rows does.
+fn has_system_columns(relation: &Relation) -> bool {
+    matches!(relation.kind, RelationKind::Table | RelationKind::MaterializedView | RelationKind::Sequence)
+}
+
+/// The rows of pg_attribute for a user relation's system columns: they are the same for all, and not stored.
+fn system_attributes(relation: Oid) -> impl Iterator<Item = CatalogRow> {
+    static ROWS: OnceLock<Vec<CatalogRow>> = OnceLock::new();
+    let rows = ROWS.get_or_init(|| {
+        let of_pg_class = |row: &&CatalogRow| {
+            row.oid(pg_attribute::ATTRELID) == pg_class::TABLE && row.int(pg_attribute::ATTNUM) < 0
+        };
+        let rows = system_table(pg_attribute::TABLE).map_or(&[][..], |table| table.builtin_rows());
+        rows.iter().filter(of_pg_class).cloned().collect()
+    });
+    rows.iter().map(move |row| {
+        let mut row = row.to_vec();
+        row[pg_attribute::ATTRELID] = Datum::Oid(relation);
+        row.into()
+    })
 }
 
 impl Catalog {
@@ -463,7 +485,12 @@ impl Catalog {
             return self.shared.as_ref().map_or_else(Vec::new, |shared| shared.rows(catalog));
         }
         let builtin = table.builtin_rows().iter();
-        self.visible_rows(table, builtin, self.stored.table(catalog))
+        let mut rows = self.visible_rows(table, builtin, self.stored.table(catalog));
+        if catalog == pg_attribute::TABLE {
+            let tables = self.user.relations.values().filter(|relation| has_system_columns(relation));
+            rows.extend(tables.flat_map(|relation| system_attributes(relation.oid)));
+        }
+        rows
     }
 
     /// How many rows a system catalog has, about.
@@ -479,7 +506,23 @@ impl Catalog {
         let prefix = rows::encode(values);
         let builtin = table.builtin_by_key().find(index, prefix.clone());
         let stored = self.stored.of(catalog).map(|rows| rows.find(index, prefix));
-        self.visible_rows(table, builtin, stored.into_iter().flatten())
+        let mut rows = self.visible_rows(table, builtin, stored.into_iter().flatten());
+        if catalog == pg_attribute::TABLE
+            && let Some(Datum::Oid(oid)) = values.first()
+            && self.user.relations.get(oid).is_some_and(|relation| has_system_columns(relation))
+            && let Some(index) = table.indexes.get(index)
+        {
+            // Both indexes of pg_attribute begin with the relation.
+            let fits = |row: &CatalogRow| {
+                index
+                    .columns
+                    .iter()
+                    .zip(values)
+                    .all(|(column, value)| cairn_types::compare::equal(&row[*column], value, false))
+            };
+            rows.extend(system_attributes(*oid).filter(fits));
+        }
+        rows
     }
 
     /// Built-in and stored rows as SQL sees them.

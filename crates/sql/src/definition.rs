@@ -42,6 +42,23 @@ pub fn run(invocation: &Invocation<'_>, statement: &Statement) -> Result<Outcome
     Ok(Outcome::tag(tag))
 }
 
+/// Runs a DDL statement that another statement means.
+pub fn run_text(invocation: &Invocation<'_>, text: &str) -> Result<()> {
+    for raw in cairn_analyze::parse(text)? {
+        let raw = Arc::new(raw);
+        let inner = Invocation {
+            core: invocation.core,
+            raw: &raw,
+            params: invocation.params.clone(),
+            top_level: invocation.top_level,
+            in_block: invocation.in_block,
+            client: None,
+        };
+        run(&inner, &Statement::Utility(raw.node.clone()))?;
+    }
+    Ok(())
+}
+
 fn with_context<R>(
     host: &Definition<'_>,
     transaction: &Arc<dyn Transaction>,

@@ -6,10 +6,12 @@
 //! ANALYZE is in [`crate::statistics`].
 
 use cairn_catalog::acl::ObjectKind;
-use cairn_catalog::{Constraint, Persistence, RelationKind};
+use cairn_catalog::columns::pg_index;
+use cairn_catalog::{Constraint, Persistence, RelationKind, RowExt};
 use cairn_exec::TxnResultExt;
 use cairn_txn::{StorageId, TableLockMode};
 use cairn_types::oid::FIRST_USER_OID;
+use cairn_types::quote::{quote_identifier, quote_qualified};
 use cairn_types::{Env, Error, Oid, Result, err};
 use pg_query::protobuf::{self, node::Node as NodeEnum};
 use std::sync::Arc;
@@ -232,6 +234,22 @@ pub fn cluster(invocation: &Invocation<'_>, statement: &protobuf::ClusterStmt) -
             ));
         }
         core.lock_relation(&relation, TableLockMode::AccessExclusive)?;
+        let catalog = core.catalog()?;
+        if !name.is_empty() {
+            // The order of the rows is the primary key's; the choice is kept for dumps and tools.
+            let table = quote_qualified(&catalog.namespace_name(relation.namespace), &relation.name);
+            let text = format!("alter table {table} cluster on {}", quote_identifier(name));
+            crate::definition::run_text(invocation, &text)?;
+        } else if !catalog
+            .user_rows(pg_index::TABLE)
+            .any(|row| row.oid(pg_index::INDRELID) == relation.oid && row.bool(pg_index::INDISCLUSTERED))
+        {
+            return Err(err!(
+                UNDEFINED_OBJECT,
+                "there is no previously clustered index for table \"{}\"",
+                relation.name
+            ));
+        }
     } else {
         invocation.prevent_in_block("CLUSTER")?;
     }

@@ -1,7 +1,6 @@
 //! Expressions as text.
 
 use cairn_catalog::{BtreeStrategy, TypeRef};
-use cairn_types::quote::quote_literal;
 use cairn_types::{Datum, Oid, types};
 
 use super::query::without_implicit_casts;
@@ -381,7 +380,7 @@ impl<'a> Deparser<'a> {
                 ty.typmod >= 0
             }
             _ => {
-                let literal = quote_literal(&text);
+                let literal = self.literal(&text);
                 self.push(&literal);
                 ty.oid != types::UNKNOWN
             }
@@ -407,7 +406,15 @@ impl<'a> Deparser<'a> {
     }
 
     fn reg_constant(&self, reg_type: Oid, object: Oid) -> String {
-        quote_literal(&self.constant_text(&Datum::Oid(object), reg_type))
+        self.literal(&self.constant_text(&Datum::Oid(object), reg_type))
+    }
+
+    /// A string literal without E: backslashes are doubled only where the session would read them so. What is stored is read
+    /// with `standard_conforming_strings` on.
+    fn literal(&self, text: &str) -> String {
+        let plain = self.form == Form::Canonical || self.env.format().standard_conforming_strings;
+        let text = text.replace('\'', "''");
+        if plain { format!("'{text}'") } else { format!("'{}'", text.replace('\\', "\\\\")) }
     }
 
     fn var(&mut self, var: &Var) {

@@ -666,12 +666,15 @@ impl<'a> Deparser<'a> {
                     self.push("ALL ");
                 }
                 let nested_right = matches!(**right, SetOperation::Node { .. });
+                // The names of the result are those of the left side.
+                let visible = std::mem::replace(&mut self.names_visible, false);
                 if nested_right {
                     self.optional_parentheses(true, |this| this.set_operation(query, right, columns));
                 } else {
                     self.new_line(1);
                     self.set_operation(query, right, columns);
                 }
+                self.names_visible = visible;
             }
         }
     }

@@ -203,22 +203,31 @@ pub fn column_type(cx: &DdlContext<'_>, column: &protobuf::ColumnDef) -> Result<
     let (oid, typmod) = cairn_analyze::resolve_type_name(name, &cx.analyze_context())?;
     let mut ty = text::type_ref(&cx.catalog, oid, typmod);
     if let Some(clause) = &column.coll_clause {
-        let (_, name) = super::node::qualified(cx, &clause.collname)?;
-        let found = cx.catalog.collation_by_name(&name).ok_or_else(|| {
-            err!(UNDEFINED_OBJECT, "collation \"{name}\" for encoding \"UTF8\" does not exist")
-                .at(clause.location)
-        })?;
-        if ty.collation == 0 {
-            return Err(err!(
-                DATATYPE_MISMATCH,
-                "collations are not supported by type {}",
-                cx.catalog.type_name(oid, &cx.search_path)
-            )
-            .at(clause.location));
-        }
-        ty.collation = found.oid;
+        ty.collation = collation(cx, clause, ty)?;
     }
     Ok(ty)
+}
+
+/// The collation that COLLATE names, for a type that has one. 42704, 42804.
+pub fn collation(
+    cx: &DdlContext<'_>,
+    clause: &protobuf::CollateClause,
+    ty: TypeRef,
+) -> Result<cairn_types::Oid> {
+    let (_, name) = super::node::qualified(cx, &clause.collname)?;
+    let found = cx.catalog.collation_by_name(&name).ok_or_else(|| {
+        err!(UNDEFINED_OBJECT, "collation \"{name}\" for encoding \"UTF8\" does not exist")
+            .at(clause.location)
+    })?;
+    if ty.collation == 0 {
+        return Err(err!(
+            DATATYPE_MISMATCH,
+            "collations are not supported by type {}",
+            cx.catalog.type_name(ty.oid, &cx.search_path)
+        )
+        .at(clause.location));
+    }
+    Ok(found.oid)
 }
 
 /// Reads a column with its constraints; those of the table's kind (checks, keys) go into the definition.

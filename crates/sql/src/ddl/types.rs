@@ -240,7 +240,16 @@ pub fn create_domain(cx: &mut DdlContext<'_>, statement: &protobuf::CreateDomain
     let mut not_null = false;
     let mut default: Option<String> = None;
     let mut checks = Vec::new();
-    let ty = text::type_ref(&cx.catalog, base, typmod);
+    let mut ty = text::type_ref(&cx.catalog, base, typmod);
+    if let Some(clause) = &statement.coll_clause {
+        ty.collation = super::table::collation(cx, clause, ty).map_err(|mut error| {
+            // PostgreSQL tells no position of a type that has none.
+            if error.sqlstate() == cairn_types::sqlstate::DATATYPE_MISMATCH {
+                error.report_mut().location = None;
+            }
+            error
+        })?;
+    }
     for node in &statement.constraints {
         let NodeEnum::Constraint(constraint) = inner(node)? else { continue };
         match constraint.contype() {
@@ -281,6 +290,7 @@ pub fn create_domain(cx: &mut DdlContext<'_>, statement: &protobuf::CreateDomain
         row[c::TYPNOTNULL] = Datum::Bool(not_null);
         row[c::TYPBASETYPE] = Datum::Oid(base);
         row[c::TYPTYPMOD] = Datum::Int4(typmod);
+        row[c::TYPCOLLATION] = Datum::Oid(ty.collation);
         row[c::TYPDEFAULTBIN] = default.as_deref().map_or(Datum::Null, Datum::text);
         row[c::TYPDEFAULT] = default.as_deref().map_or(Datum::Null, Datum::text);
         row[c::TYPACL] = Datum::Null;

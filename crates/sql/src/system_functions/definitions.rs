@@ -10,7 +10,7 @@ use cairn_analyze::deparse::{
 };
 use cairn_analyze::query::{Expr, Statement, Var};
 use cairn_analyze::{analyze, analyze_expression, parse};
-use cairn_catalog::columns::{pg_class, pg_depend};
+use cairn_catalog::columns::{pg_class, pg_constraint, pg_depend};
 use cairn_catalog::system_table::split_expressions;
 use cairn_catalog::{
     Column, Constraint, ConstraintKind, ForeignKeyAction, Identity, Index, IndexKey, IndexKeyColumn,
@@ -310,7 +310,9 @@ impl System<'_> {
                     }
                     _ => self.displayed(stored, table, pretty)?,
                 };
-                format!("CHECK ({shown})")
+                let row = self.catalog.row_by_oid(pg_constraint::TABLE, constraint.oid);
+                let no_inherit = row.is_some_and(|row| row.bool(pg_constraint::CONNOINHERIT));
+                format!("CHECK ({shown}){}", if no_inherit { " NO INHERIT" } else { "" })
             }
             ConstraintKind::NotNull => {
                 let columns = table.map(|table| Self::column_list(table, &constraint.columns));
