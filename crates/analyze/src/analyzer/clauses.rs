@@ -89,6 +89,7 @@ impl Analyzer<'_> {
                             }
                         }
                         if let Some(found) = found {
+                            check_grouped(&targets[found].expr, kind)?;
                             return Ok(found);
                         }
                     }
@@ -103,7 +104,7 @@ impl Analyzer<'_> {
                 let position = usize::try_from(number.ival).unwrap_or(0);
                 let mut visible = targets.iter().enumerate().filter(|(_, target)| !target.junk);
                 return match position.checked_sub(1).and_then(|skip| visible.nth(skip)) {
-                    Some((index, _)) => Ok(index),
+                    Some((index, target)) => check_grouped(&target.expr, kind).map(|()| index),
                     None => Err(err!(
                         INVALID_COLUMN_REFERENCE,
                         "{} position {} is not in select list",
@@ -628,4 +629,25 @@ pub(crate) fn lock_name(strength: i32) -> &'static str {
         Ok(Strength::LcsFornokeyupdate) => "FOR NO KEY UPDATE",
         _ => "FOR UPDATE",
     }
+}
+
+/// Refuses a column of the select list that GROUP BY names and that holds an aggregate or a window function.
+fn check_grouped(expr: &Expr, kind: ExprKind) -> Result<()> {
+    if kind != ExprKind::GroupBy {
+        return Ok(());
+    }
+    let mut refused = None;
+    crate::walk::any(expr, &mut |expr| {
+        refused = match expr {
+            Expr::Window(call) => {
+                Some(err!(WINDOWING_ERROR, "window functions are not allowed in GROUP BY").at(call.location))
+            }
+            Expr::Aggregate(call) if call.levels_up == 0 => Some(
+                err!(GROUPING_ERROR, "aggregate functions are not allowed in GROUP BY").at(call.location),
+            ),
+            _ => None,
+        };
+        refused.is_some()
+    });
+    refused.map_or(Ok(()), Err)
 }

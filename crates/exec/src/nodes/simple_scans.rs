@@ -152,6 +152,8 @@ pub struct FunctionSource {
     pub args: Vec<Code>,
     /// Columns of the scan that it fills.
     pub columns: usize,
+    /// Those that its rows have values for, where some are dropped columns of a composite type.
+    pub live: Box<[usize]>,
     /// Its rows are composite values to be spread over the columns.
     pub composite: bool,
 }
@@ -160,7 +162,7 @@ pub struct FunctionSource {
 #[derive(Debug)]
 pub enum Source {
     Function(Box<FunctionSource>),
-    Scalar { code: Code, columns: usize, composite: bool },
+    Scalar { code: Code, columns: usize, live: Box<[usize]>, composite: bool },
 }
 
 #[derive(Debug)]
@@ -232,9 +234,9 @@ fn pull(
     env: &dyn Env,
     frame: &mut Frame,
 ) -> Result<bool> {
-    let (columns, composite) = match source {
-        Source::Function(source) => (source.columns, source.composite),
-        Source::Scalar { columns, composite, .. } => (*columns, *composite),
+    let (columns, live, composite) = match source {
+        Source::Function(source) => (source.columns, &source.live, source.composite),
+        Source::Scalar { columns, live, composite, .. } => (*columns, live, *composite),
     };
     match (&mut *stream, source) {
         (Stream::Rows(rows), Source::Function(source)) => {
@@ -261,6 +263,10 @@ fn pull(
     if composite && row.len() == 1 && matches!(row[0], Datum::Record(_) | Datum::Null) {
         match std::mem::take(&mut row[0]) {
             Datum::Record(record) => {
+                if record.values.len() == live.len() {
+                    spread(record.values.iter().cloned(), columns, live, first, frame);
+                    return Ok(true);
+                }
                 if record.values.len() != columns {
                     return Err(cairn_types::err!(
                         DATATYPE_MISMATCH,
@@ -283,6 +289,10 @@ fn pull(
         }
         return Ok(true);
     }
+    if row.len() == live.len() {
+        spread(row.drain(..), columns, live, first, frame);
+        return Ok(true);
+    }
     if row.len() < columns {
         return Err(Error::internal("a function returned too few columns"));
     }
@@ -290,6 +300,20 @@ fn pull(
         frame.registers[first + column] = value;
     }
     Ok(true)
+}
+
+/// Puts a row without dropped columns into its registers; the dropped columns are null.
+fn spread(
+    values: impl Iterator<Item = Datum>,
+    columns: usize,
+    live: &[usize],
+    first: usize,
+    frame: &mut Frame,
+) {
+    frame.registers[first..first + columns].fill(Datum::Null);
+    for (column, value) in live.iter().zip(values) {
+        frame.registers[first + column] = value;
+    }
 }
 
 impl Node for FunctionState {

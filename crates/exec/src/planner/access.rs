@@ -389,8 +389,11 @@ impl Planner<'_> {
                 let mut sources = Vec::with_capacity(functions.len());
                 let mut name = String::new();
                 let mut rows = 1.0f64;
+                let mut first_column = 0;
                 for function in functions {
-                    let (source, estimate) = self.function_source(function, entry, &mut name)?;
+                    let (source, estimate) =
+                        self.function_source(function, entry, first_column, &mut name)?;
+                    first_column += function.column_count;
                     rows = rows.max(estimate);
                     sources.push(source);
                 }
@@ -482,14 +485,21 @@ impl Planner<'_> {
         &mut self,
         function: &cairn_analyze::query::RangeFunction,
         entry: &cairn_analyze::query::RangeTableEntry,
+        first_column: usize,
         name: &mut String,
     ) -> Result<(Source, f64)> {
         let ty = expr_type(&function.call);
+        // A dropped column has no name.
+        let own = entry.columns.iter().skip(first_column).take(function.column_count);
+        let live: Box<[usize]> = match self.record_shape(ty.oid) {
+            Some(_) => own.enumerate().filter(|(_, one)| !one.name.is_empty()).map(|(at, _)| at).collect(),
+            None => Box::default(),
+        };
         let composite =
             function.column_count != 1 || ty.oid == types::RECORD || self.record_shape(ty.oid).is_some();
         let Expr::Function(call) = &function.call else {
             let code = self.compile(&function.call)?;
-            return Ok((Source::Scalar { code, columns: function.column_count, composite }, 1.0));
+            return Ok((Source::Scalar { code, columns: function.column_count, live, composite }, 1.0));
         };
         let (mut compiled, args) = self.function_call(call)?;
         *name = compiled.proc.name.to_string();
@@ -506,7 +516,7 @@ impl Planner<'_> {
         let rows = if compiled.proc.returns_set { 1000.0 } else { 1.0 };
         let columns = function.column_count;
         Ok((
-            Source::Function(Box::new(FunctionSource { function: compiled, args, columns, composite })),
+            Source::Function(Box::new(FunctionSource { function: compiled, args, columns, live, composite })),
             rows,
         ))
     }

@@ -560,6 +560,15 @@ pub fn persistence_code(relation: &Relation) -> u8 {
 /// REINDEX: the entries are computed anew into a new storage.
 pub fn reindex(cx: &mut DdlContext<'_>, statement: &protobuf::ReindexStmt) -> Result<()> {
     use protobuf::ReindexObjectType as Kind;
+    let concurrently = statement.params.iter().any(
+        |param| matches!(&param.node, Some(NodeEnum::DefElem(option)) if option.defname == "concurrently"),
+    );
+    let refuse_system = |cx: &DdlContext<'_>, table: Oid| match concurrently {
+        true if cx.catalog.is_system_catalog(&*cx.relation(table)?) => {
+            Err(err!(FEATURE_NOT_SUPPORTED, "cannot reindex system catalogs concurrently"))
+        }
+        _ => Ok(()),
+    };
     let indexes: Vec<Oid> = match statement.kind() {
         Kind::ReindexObjectIndex => {
             let name = super::node::required(&statement.relation)?;
@@ -568,6 +577,7 @@ pub fn reindex(cx: &mut DdlContext<'_>, statement: &protobuf::ReindexStmt) -> Re
                 return Err(err!(WRONG_OBJECT_TYPE, "\"{}\" is not an index", relation.name));
             }
             cx.require_table_owner(&relation)?;
+            refuse_system(cx, cx.index(relation.oid)?.table)?;
             vec![relation.oid]
         }
         Kind::ReindexObjectTable => {
@@ -581,7 +591,8 @@ pub fn reindex(cx: &mut DdlContext<'_>, statement: &protobuf::ReindexStmt) -> Re
                 ));
             }
             cx.require_table_owner(&table)?;
-            if table.indexes.is_empty() {
+            refuse_system(cx, table.oid)?;
+            if table.indexes.is_empty() && !cx.catalog.is_system_catalog(&table) {
                 cx.notice(format!("table \"{}\" has no indexes to reindex", table.name));
             }
             table.indexes.iter().map(|index| index.oid).collect()
@@ -609,7 +620,12 @@ pub fn reindex(cx: &mut DdlContext<'_>, statement: &protobuf::ReindexStmt) -> Re
         let Ok(index) = cx.index(oid) else { continue };
         cx.lock(pg_class::TABLE, index.table, TableLockMode::Share)?;
         // The table may have been dropped while we waited.
-        if cx.index(oid).is_err() || cx.relation(index.table)?.is_ordered_by(&index) {
+        if cx.index(oid).is_err() {
+            continue;
+        }
+        let table = cx.relation(index.table)?;
+        // System catalogs have no entries of their own.
+        if table.is_ordered_by(&index) || cx.catalog.is_system_catalog(&table) {
             continue;
         }
         cx.require_index_not_in_use(oid, "REINDEX INDEX")?;
