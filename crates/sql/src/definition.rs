@@ -90,7 +90,7 @@ struct Definition<'a> {
 
 /// Moves an error's position from a function's body to the CREATE FUNCTION that it stands in, if the body is there
 /// letter by letter.
-fn into_statement(mut error: Error, body: &str, statement: &str) -> Error {
+pub(crate) fn into_statement(mut error: Error, body: &str, statement: &str) -> Error {
     let report = error.report_mut();
     let at = match (statement.match_indices(body).next(), report.location) {
         (Some((at, _)), Some(_)) if !body.is_empty() && statement.matches(body).count() == 1 => at,
@@ -205,7 +205,8 @@ impl DdlHost for Definition<'_> {
         }
         let body: &str = proc.sql_body.as_deref().unwrap_or(&proc.source);
         let statement = self.statement.unwrap_or_default();
-        self.core.check_function(proc).map_err(|error| into_statement(error, body, statement))
+        let warn = |warning| self.core.notice(into_statement(warning, body, statement));
+        self.core.check_function(proc, &warn).map_err(|error| into_statement(error, body, statement))
     }
 
     fn password_verifier(&self, password: &str) -> Result<String> {

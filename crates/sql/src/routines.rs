@@ -15,7 +15,9 @@ use cairn_catalog::{ArgMode, Proc, ProcKind, TypeKind, TypeRef, Volatility};
 use cairn_exec::{ExecContext, FunctionRunner, Plan};
 use cairn_functions::{RowStream, Rows};
 use cairn_types::oid::languages;
-use cairn_types::{CallInfo, Datum, Error, Oid, Record, RecordField, Result, Row, Text, err, types};
+use cairn_types::{
+    CallInfo, Datum, Error, Oid, Record, RecordField, Result, Row, Severity, Text, err, types,
+};
 use hashbrown::HashMap;
 use pg_query::protobuf::{self, node::Node as NodeEnum};
 
@@ -509,7 +511,7 @@ impl Core {
         {
             return Ok(Rc::clone(kept));
         }
-        let routine = Rc::new(self.compile_plpgsql(proc, info)?);
+        let routine = Rc::new(self.compile_plpgsql(proc, info, None)?);
         let mut cache = self.functions.borrow_mut();
         if cache.plpgsql.len() >= CACHED_MAX {
             cache.plpgsql.clear();
@@ -519,7 +521,7 @@ impl Core {
     }
 
     /// CREATE FUNCTION: whether the body can be read at all.
-    pub(crate) fn check_function(&self, proc: &Arc<Proc>) -> Result<()> {
+    pub(crate) fn check_function(&self, proc: &Arc<Proc>, warn: &dyn Fn(Error)) -> Result<()> {
         let info = CallInfo {
             arg_types: &proc.arg_types,
             result_type: proc.return_type,
@@ -546,7 +548,7 @@ impl Core {
                 }
                 if polymorphic { Ok(()) } else { self.check_result(&function, &info) }
             }
-            languages::PLPGSQL => self.compile_plpgsql(proc, &info).map(|_| ()),
+            languages::PLPGSQL => self.compile_plpgsql(proc, &info, Some(warn)).map(|_| ()),
             _ => Ok(()),
         }
     }
@@ -586,11 +588,14 @@ impl Core {
         Ok(())
     }
 
+    /// The body of a function; `creating`: with the checks that are made once, and where their warnings go.
     fn compile_plpgsql(
         &self,
         proc: &Arc<Proc>,
         info: &CallInfo<'_>,
+        creating: Option<&dyn Fn(Error)>,
     ) -> Result<plpgsql::interpreter::Routine> {
+        use plpgsql::ast::ResultKind;
         use plpgsql::interpreter::{Returns, Routine};
         let declared = all_types(proc);
         let modes = modes(proc);
@@ -609,12 +614,16 @@ impl Core {
             parameters
                 .push(((!name.is_empty()).then_some(name), crate::names::format_type(self, actual, -1)));
         }
-        let function = plpgsql::parse::parse(&proc.source, &proc.name, &parameters)
-            .map_err(|error| in_body(error, &proc.source))
-            .map_err(|error| error.context(format!("compilation of PL/pgSQL function \"{}\"", proc.name)))?;
         let output_slots: Vec<usize> =
             modes.iter().enumerate().filter(|(_, mode)| is_output(**mode)).map(|(index, _)| index).collect();
         let result = self.type_ref(result_type(proc, info), -1);
+        let result_kind = match (proc.returns_set, output_slots.is_empty()) {
+            (true, inputs_only) => ResultKind::Set { outputs: !inputs_only },
+            _ if proc.kind == cairn_catalog::ProcKind::Procedure => ResultKind::Procedure,
+            _ if result.oid == types::VOID => ResultKind::Void,
+            (false, false) => ResultKind::Outputs,
+            (false, true) => ResultKind::Value,
+        };
         let returns = match (proc.returns_set, output_slots.is_empty()) {
             (true, true) => Returns::Set(result),
             (true, false) => Returns::Table {
@@ -629,6 +638,25 @@ impl Core {
                 ty: result,
             },
         };
+        let mut shadowed = |error: Error| {
+            let Some(warn) = creating else { return Ok(()) };
+            match plpgsql::check_level(self, "shadowed_variables") {
+                Some(Severity::Error) => return Err(error),
+                Some(severity) => {
+                    let mut warning = in_body(error, &proc.source);
+                    warning.report_mut().severity = severity;
+                    warn(warning);
+                }
+                None => {}
+            }
+            Ok(())
+        };
+        let function =
+            plpgsql::parse::parse(&proc.source, &proc.name, &parameters, result_kind, &mut shadowed)
+                .map_err(|error| in_body(error, &proc.source))
+                .map_err(|error| {
+                    error.context(format!("compilation of PL/pgSQL function \"{}\"", proc.name))
+                })?;
         let signature = format!("{}({})", proc.name, crate::names::proc_signature(self, proc));
         Routine::new(self, signature, function, &parameter_types, returns)
     }
@@ -800,8 +828,11 @@ pub fn do_statement(invocation: &Invocation<'_>, statement: &protobuf::DoStmt) -
         None => return Err(err!(UNDEFINED_OBJECT, "language \"{language}\" does not exist")),
     }
     core.ensure_transaction()?;
-    let function = plpgsql::parse::parse(&body, "inline_code_block", &[])
-        .map_err(|error| error.context("compilation of PL/pgSQL function \"inline_code_block\""))?;
+    let void = plpgsql::ast::ResultKind::Void;
+    let function = plpgsql::parse::parse(&body, "inline_code_block", &[], void, &mut |_| Ok(()))
+        .map_err(|error| in_body(error, &body))
+        .map_err(|error| error.context("compilation of PL/pgSQL function \"inline_code_block\""))
+        .map_err(|error| crate::definition::into_statement(error, &body, &invocation.raw.source))?;
     let routine = plpgsql::interpreter::Routine::new(
         &**core,
         "inline_code_block".to_owned(),

@@ -20,6 +20,22 @@ pub struct Function {
     /// How many fragments there are: each has a number, under which its plan is kept.
     pub fragment_count: usize,
     pub conflict: VariableConflict,
+    /// `#print_strict_params`, where it is written.
+    pub print_strict_params: Option<bool>,
+}
+
+/// What a function returns, as far as its RETURN statements depend on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResultKind {
+    /// SETOF and TABLE; `outputs`: the columns are OUT parameters.
+    Set {
+        outputs: bool,
+    },
+    Procedure,
+    Void,
+    /// OUT parameters.
+    Outputs,
+    Value,
 }
 
 /// `#variable_conflict`: what a name means that is a variable and a column.
@@ -81,6 +97,8 @@ pub struct Fragment {
     pub offset: usize,
     pub line: usize,
     pub scope: ScopeId,
+    /// Variables from this slot on are declared behind the fragment, which does not see them.
+    pub visible: Slot,
 }
 
 #[derive(Debug)]

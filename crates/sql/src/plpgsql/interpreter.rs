@@ -20,6 +20,8 @@ use parking_lot::Mutex;
 
 use super::ast::*;
 use super::parse::{lookup, lookup_qualified};
+use crate::settings::value::parse_bool;
+
 use super::spi::{Column, CursorMove, FragmentKind, Prepared, RowSource, Spi};
 
 /// A function, procedure or DO block ready to be called.
@@ -31,6 +33,8 @@ pub struct Routine {
     /// Resolved types by slot; records have `types::RECORD`.
     types: Vec<TypeRef>,
     fragments: Vec<Mutex<Option<Arc<PreparedFragment>>>>,
+    /// Errors of INTO STRICT show the statement's parameters.
+    print_strict_params: bool,
 }
 
 /// What a call gives back.
@@ -65,6 +69,24 @@ struct PreparedFragment {
     prepared: Arc<dyn Prepared>,
     params: Vec<ParamSource>,
     types: Vec<TypeRef>,
+    /// Which of the parameters the text names.
+    used: Vec<usize>,
+}
+
+/// The values of EXECUTE ... USING.
+struct DynamicValues {
+    datums: Arc<[Datum]>,
+    types: Vec<TypeRef>,
+}
+
+/// What to do with the rows of a statement.
+struct Run<'a> {
+    into: Option<&'a Into>,
+    needs_destination: bool,
+    call: bool,
+    dynamic: bool,
+    /// What `print_strict_params` shows.
+    parameters: Option<String>,
 }
 
 /// Where a fragment's parameter comes from.
@@ -106,7 +128,12 @@ impl Routine {
             resolved.push(ty);
         }
         let fragments = (0..function.fragment_count).map(|_| Mutex::new(None)).collect();
-        Ok(Routine { signature, function, returns, types: resolved, fragments })
+        let print_strict_params = function.print_strict_params.unwrap_or_else(|| {
+            spi.env()
+                .setting("plpgsql.print_strict_params")
+                .is_some_and(|value| parse_bool(&value) == Some(true))
+        });
+        Ok(Routine { signature, function, returns, types: resolved, fragments, print_strict_params })
     }
 
     /// Calls it. The arguments have the parameters' types.
@@ -129,7 +156,7 @@ impl Routine {
         let flow = frame
             .block(&self.function.block)
             .map_err(|error| frame.add_context_of_block(error, &self.function.block))?;
-        frame.finish(flow).map_err(|error| error.context(format!("PL/pgSQL function {}", self.signature)))
+        frame.finish(flow)
     }
 }
 
@@ -139,7 +166,8 @@ struct Frame<'a> {
     spi: &'a dyn Spi,
     values: Vec<Datum>,
     types: Vec<TypeRef>,
-    value: Option<Datum>,
+    /// What RETURN gave, with its type.
+    value: Option<(Datum, TypeRef)>,
     rows: Vec<Row>,
     row_count: u64,
     /// Errors whose handlers are running, innermost last.
@@ -156,17 +184,76 @@ enum Flow {
 
 impl Frame<'_> {
     fn finish(mut self, flow: Flow) -> Result<Outcome> {
+        let signature = &self.routine.signature;
         let value = match (&self.routine.returns, self.value.take()) {
             (Returns::Void | Returns::Set(_) | Returns::Table { .. }, _) => Datum::Null,
             (Returns::Outputs { slots, as_row: true, ty }, _) => self.outputs(slots, *ty),
             (Returns::Outputs { slots, .. }, _) => slots.first().map_or(Datum::Null, |slot| self.get(*slot)),
-            (Returns::Value(_), Some(value)) => value,
+            (Returns::Value(ty), Some((value, source))) => {
+                self.returned(value, source, *ty).map_err(|error| {
+                    error.context(format!(
+                        "PL/pgSQL function {signature} while casting return value to function's return type"
+                    ))
+                })?
+            }
             (Returns::Value(_), None) if matches!(flow, Flow::Return) => Datum::Null,
             (Returns::Value(_), None) => {
-                bail!(FUNCTION_EXECUTED_NO_RETURN_STATEMENT, "control reached end of function without RETURN")
+                let message = "control reached end of function without RETURN";
+                let error = err!(FUNCTION_EXECUTED_NO_RETURN_STATEMENT, "{message}");
+                return Err(error.context(format!("PL/pgSQL function {signature}")));
             }
         };
         Ok(Outcome { value, rows: self.rows })
+    }
+
+    /// The value of RETURN as the function's type. Rows of other types must have the very columns of that type.
+    fn returned(&self, value: Datum, source: TypeRef, ty: TypeRef) -> Result<Datum> {
+        match &value {
+            Datum::Record(record) if ty.oid != types::RECORD && source.oid != ty.oid => {
+                let Some(fields) = self.spi.composite_fields(ty.oid) else {
+                    return self.spi.cast(value, source, ty);
+                };
+                let message = "returned record type does not match expected record type";
+                let found = record.fields.iter().map(|field| (field.type_oid, field.typmod));
+                self.check_columns(message, found, &fields)?;
+                let (type_oid, values) = (ty.oid, record.values.clone());
+                Ok(Datum::Record(Arc::new(Record { type_oid, fields, values })))
+            }
+            _ => self.spi.cast(value, source, ty),
+        }
+    }
+
+    /// 42804 unless columns, given by their types and modifiers, are those of `wanted`.
+    fn check_columns(
+        &self,
+        message: &str,
+        found: impl ExactSizeIterator<Item = (u32, i32)>,
+        wanted: &[RecordField],
+    ) -> Result<()> {
+        let (count, expected) = (found.len(), wanted.len());
+        if count != expected {
+            return Err(err!(DATATYPE_MISMATCH, "{message}").detail(format!(
+                "Number of returned columns ({count}) does not match expected column count ({expected})."
+            )));
+        }
+        for (index, ((oid, typmod), wanted)) in found.zip(wanted).enumerate() {
+            if oid == wanted.type_oid && (wanted.typmod < 0 || typmod == wanted.typmod) {
+                continue;
+            }
+            let env = self.spi.env();
+            let (found, expected) =
+                (env.format_type(oid, typmod), env.format_type(wanted.type_oid, wanted.typmod));
+            let column = index + 1;
+            return Err(err!(DATATYPE_MISMATCH, "{message}").detail(format!(
+                "Returned type {found} does not match expected type {expected} in column {column}."
+            )));
+        }
+        Ok(())
+    }
+
+    /// Whether values of the type are rows.
+    fn is_row_type(&self, oid: u32) -> bool {
+        oid == types::RECORD || self.spi.composite_fields(oid).is_some()
     }
 
     fn outputs(&self, slots: &[Slot], ty: TypeRef) -> Datum {
@@ -232,18 +319,14 @@ impl Frame<'_> {
 
     /// The value on entry of a variable without a default.
     fn initial_value(&self, slot: Slot) -> Result<Datum> {
-        let ty = self.type_of(slot);
         match self.variable_kind(slot) {
-            Some(VariableKind::Typed(_)) => match self.spi.composite_fields(ty.oid) {
-                // A row variable is a row of nulls, whose fields can be assigned one by one.
-                Some(fields) => Ok(null_record(ty.oid, fields)),
-                None => {
-                    self.spi.env().check_domain(ty.oid, &Datum::Null)?;
-                    Ok(Datum::Null)
-                }
-            },
             // A cursor's portal is called as its variable, unless something else is assigned.
             Some(VariableKind::Cursor(_)) => Ok(Datum::text(self.name(slot))),
+            Some(VariableKind::Typed(_)) => {
+                // A domain may refuse nulls.
+                self.spi.env().check_domain(self.type_of(slot).oid, &Datum::Null)?;
+                Ok(Datum::Null)
+            }
             _ => Ok(Datum::Null),
         }
     }
@@ -338,7 +421,10 @@ impl Frame<'_> {
             StatementKind::ReturnQuery(rows) => self.return_query(rows)?,
             StatementKind::Raise(raise) => self.raise(raise)?,
             StatementKind::Assert { condition, message } => {
-                if !self.condition(condition)? {
+                let checked = self.spi.env().setting("plpgsql.check_asserts");
+                if checked.and_then(|value| parse_bool(&value)) != Some(false)
+                    && !self.condition(condition)?
+                {
                     let message = match message {
                         Some(message) => self.text_value(message)?,
                         None => None,
@@ -347,15 +433,44 @@ impl Frame<'_> {
                 }
             }
             StatementKind::Sql { statement, perform, into } => {
-                let source = self.start(statement, FragmentKind::Statement)?;
-                let needs_destination = !perform && into.is_none() && !is_call(statement);
-                self.run_into(source, into.as_ref(), needs_destination, is_call(statement), false)?;
+                let (prepared, values) = self.prepare(statement, FragmentKind::Statement)?;
+                let run = Run {
+                    into: into.as_ref(),
+                    needs_destination: !perform && into.is_none() && !is_call(statement),
+                    call: is_call(statement),
+                    dynamic: false,
+                    parameters: match into {
+                        Some(_) => self.shown_parameters(&prepared, &values)?,
+                        None => None,
+                    },
+                };
+                let source = self.start_prepared(statement, &prepared, values)?;
+                self.run_into(source, &run)?;
             }
             StatementKind::Execute { text, using, into } => {
-                let source = self.start_dynamic(text, using)?;
+                let (prepared, values, text) = self.prepare_dynamic(text, using, FragmentKind::Statement)?;
+                let parameters = match (into, self.routine.print_strict_params && !using.is_empty()) {
+                    (Some(_), true) => {
+                        let mut shown = Vec::with_capacity(using.len());
+                        for (index, value) in values.datums.iter().enumerate() {
+                            let ty = values.types.get(index).copied().unwrap_or(RECORD);
+                            shown.push(self.shown_parameter(&format!("${}", index + 1), value, ty)?);
+                        }
+                        Some(shown.join(", "))
+                    }
+                    _ => None,
+                };
                 // Rows of a dynamic statement without INTO are thrown away.
                 let found = self.get(self.routine.function.found);
-                self.run_into(source, into.as_ref(), false, false, true)?;
+                let run = Run {
+                    into: into.as_ref(),
+                    needs_destination: false,
+                    call: false,
+                    dynamic: true,
+                    parameters,
+                };
+                let source = self.start_text(&prepared, values.datums, text)?;
+                self.run_into(source, &run)?;
                 self.set(self.routine.function.found, found);
             }
             StatementKind::GetDiagnostics { stacked, items } => {
@@ -504,6 +619,7 @@ impl Frame<'_> {
         args: Option<&Fragment>,
         body: &[Statement],
     ) -> Result<Flow> {
+        let unnamed = self.get(cursor).is_null();
         self.open(cursor, None, &OpenSource::Bound(args.cloned()))?;
         let name = self.cursor_name(cursor)?;
         let target = [AssignTarget { slot: target, path: Vec::new(), text: String::new() }];
@@ -520,7 +636,9 @@ impl Frame<'_> {
             }
         }
         self.spi.close_cursor(&name)?;
-        self.set(cursor, Datum::Null);
+        if unnamed {
+            self.set(cursor, Datum::Null);
+        }
         self.set_found(found);
         Ok(result)
     }
@@ -533,13 +651,27 @@ impl Frame<'_> {
         array: &Fragment,
         body: &[Statement],
     ) -> Result<Flow> {
-        let (value, _) = self.evaluate(array)?;
+        let (value, ty) = self.evaluate(array)?;
         let array = match value {
             Datum::Array(array) => array,
             Datum::Null => bail!(NULL_VALUE_NOT_ALLOWED, "FOREACH expression must not be null"),
-            _ => bail!(DATATYPE_MISMATCH, "FOREACH expression must yield an array, not type {}", "scalar"),
+            _ => bail!(
+                DATATYPE_MISMATCH,
+                "FOREACH expression must yield an array, not type {}",
+                self.spi.env().format_type(ty.oid, ty.typmod)
+            ),
         };
-        let [target] = target else { bail!(SYNTAX_ERROR, "FOREACH must have only one target variable") };
+        let takes_array = match target {
+            [target] if target.path.is_empty() => self.array_type(self.type_of(target.slot).oid).is_some(),
+            [_] => slice > 0,
+            _ => false,
+        };
+        if slice > 0 && !takes_array {
+            bail!(DATATYPE_MISMATCH, "FOREACH ... SLICE loop variable must be of an array type");
+        }
+        if slice == 0 && takes_array {
+            bail!(DATATYPE_MISMATCH, "FOREACH loop variable must not be of an array type");
+        }
         if slice > array.dimensions.len() {
             bail!(
                 ARRAY_SUBSCRIPT_ERROR,
@@ -554,8 +686,22 @@ impl Frame<'_> {
         for part in array.elements.chunks(width.max(1)) {
             found = true;
             if slice == 0 {
-                self.assign(target, part.first().cloned().unwrap_or_default(), element)?;
-            } else {
+                let value = part.first().cloned().unwrap_or_default();
+                match (target, value) {
+                    ([target], value) => self.assign(target, value, element)?,
+                    // Several targets take the fields of a row.
+                    (targets, Datum::Record(record)) => {
+                        let column = |field: &RecordField| Column {
+                            name: field.name.clone(),
+                            ty: TypeRef { typmod: field.typmod, ..plain(field.type_oid) },
+                        };
+                        let columns: Vec<Column> = record.fields.iter().map(column).collect();
+                        self.assign_row(targets, &columns, Some(record.values.clone()))?;
+                    }
+                    (targets, Datum::Null) => self.assign_row(targets, &[], None)?,
+                    _ => bail!(DATATYPE_MISMATCH, "cannot assign non-composite value to a row variable"),
+                }
+            } else if let [target] = target {
                 let dimensions = array.dimensions.iter().skip(kept).copied().collect();
                 let part = Array { element_type: array.element_type, dimensions, elements: part.to_vec() };
                 let ty = self.type_of(target.slot);
@@ -576,17 +722,16 @@ impl Frame<'_> {
         match (&self.routine.returns, value) {
             (Returns::Value(ty), Some(fragment)) => {
                 let (value, source) = self.evaluate(fragment)?;
-                self.value = Some(self.spi.cast(value, source, *ty)?);
+                if !value.is_null() && self.is_row_type(ty.oid) && !matches!(value, Datum::Record(_)) {
+                    bail!(
+                        DATATYPE_MISMATCH,
+                        "cannot return non-composite value from function returning composite type"
+                    );
+                }
+                self.value = Some((value, source));
             }
-            (Returns::Value(_), None) => bail!(DATATYPE_MISMATCH, "missing expression in RETURN"),
-            (Returns::Void, Some(fragment)) => {
-                // `return f();` of a void function is allowed where f is void too.
-                self.evaluate(fragment)?;
-            }
-            (Returns::Outputs { .. } | Returns::Set(_) | Returns::Table { .. }, Some(_)) => {
-                bail!(DATATYPE_MISMATCH, "RETURN cannot have a parameter in function with OUT parameters")
-            }
-            (_, None) => {}
+            // The parser lets no other function return a value.
+            (_, _) => {}
         }
         Ok(())
     }
@@ -735,7 +880,9 @@ impl Frame<'_> {
         let resolver = Resolver {
             frame: self,
             scope: fragment.scope,
+            visible: fragment.visible,
             params: RefCell::new(arguments),
+            used: RefCell::default(),
             error: RefCell::default(),
         };
         let prepared = self.spi.prepare(&fragment.text, kind, &resolver);
@@ -743,9 +890,9 @@ impl Frame<'_> {
             return Err(error);
         }
         let prepared = prepared.map_err(|error| internal_query(error, &fragment.text))?;
-        let params = resolver.params.into_inner();
+        let (params, used) = (resolver.params.into_inner(), resolver.used.into_inner());
         let (values, types) = self.param_values(&params)?;
-        let prepared = Arc::new(PreparedFragment { prepared, params, types });
+        let prepared = Arc::new(PreparedFragment { prepared, params, types, used });
         *cache.lock() = Some(Arc::clone(&prepared));
         Ok((prepared, values))
     }
@@ -766,6 +913,15 @@ impl Frame<'_> {
 
     fn start<'f>(&mut self, fragment: &'f Fragment, kind: FragmentKind) -> Result<Started<'f>> {
         let (prepared, values) = self.prepare(fragment, kind)?;
+        self.start_prepared(fragment, &prepared, values)
+    }
+
+    fn start_prepared<'f>(
+        &self,
+        fragment: &'f Fragment,
+        prepared: &PreparedFragment,
+        values: Vec<Datum>,
+    ) -> Result<Started<'f>> {
         let rows = self
             .spi
             .start(&prepared.prepared, values.into())
@@ -775,8 +931,47 @@ impl Frame<'_> {
 
     fn start_dynamic(&mut self, text: &Fragment, using: &[Fragment]) -> Result<Started<'static>> {
         let (prepared, params, text) = self.prepare_dynamic(text, using, FragmentKind::Statement)?;
-        let rows = self.spi.start(&prepared, params).map_err(|error| sql_statement_context(error, &text))?;
+        self.start_text(&prepared, params.datums, text)
+    }
+
+    fn start_text(
+        &self,
+        prepared: &Arc<dyn Prepared>,
+        params: Arc<[Datum]>,
+        text: Text,
+    ) -> Result<Started<'static>> {
+        let rows = self.spi.start(prepared, params).map_err(|error| sql_statement_context(error, &text))?;
         Ok(Started { rows, text: Cow::Owned(text.to_string()) })
+    }
+
+    /// What `print_strict_params` shows of a statement: the variables that it uses; `None` if that is off.
+    fn shown_parameters(&self, prepared: &PreparedFragment, values: &[Datum]) -> Result<Option<String>> {
+        if !self.routine.print_strict_params {
+            return Ok(None);
+        }
+        // Variables in the order of their declarations, then fields of records.
+        let mut used: Vec<usize> = prepared.used.clone();
+        used.sort_by_key(|index| match prepared.params.get(*index) {
+            Some(ParamSource { slot, field: None }) => (false, *slot),
+            _ => (true, *index),
+        });
+        let mut shown = Vec::with_capacity(used.len());
+        for index in used {
+            let (Some(source), Some(ty)) = (prepared.params.get(index), prepared.types.get(index)) else {
+                continue;
+            };
+            let name = source.field.as_deref().unwrap_or(self.name(source.slot));
+            let value = values.get(index).unwrap_or(&Datum::Null);
+            shown.push(self.shown_parameter(name, value, *ty)?);
+        }
+        Ok((!shown.is_empty()).then(|| shown.join(", ")))
+    }
+
+    fn shown_parameter(&self, name: &str, value: &Datum, ty: TypeRef) -> Result<String> {
+        Ok(match self.as_text(value, ty)? {
+            Some(text) => format!("{name} = '{}'", text.replace('\'', "''")),
+            None => format!("{name} = NULL"),
+        })
     }
 
     fn prepare_dynamic(
@@ -784,7 +979,7 @@ impl Frame<'_> {
         text: &Fragment,
         using: &[Fragment],
         kind: FragmentKind,
-    ) -> Result<(Arc<dyn Prepared>, Arc<[Datum]>, Text)> {
+    ) -> Result<(Arc<dyn Prepared>, DynamicValues, Text)> {
         let Some(text) = self.text_value(text)? else {
             bail!(NULL_VALUE_NOT_ALLOWED, "query string argument of EXECUTE is null")
         };
@@ -801,7 +996,7 @@ impl Frame<'_> {
                 .prepare_dynamic(&text, kind, &types)
                 .map_err(|error| internal_query(error, &text))?;
             if self.spi.lock(&prepared).map_err(|error| sql_statement_context(error, &text))? {
-                return Ok((prepared, values.into(), text));
+                return Ok((prepared, DynamicValues { datums: values.into(), types }, text));
             }
         }
     }
@@ -815,24 +1010,26 @@ impl Frame<'_> {
 
     /// Runs a statement; the first row goes into the targets. PostgreSQL reads no more rows of a SELECT than INTO needs, unless it
     /// is dynamic, and lets INSERT, UPDATE and DELETE return no second row.
-    fn run_into(
-        &mut self,
-        mut source: Started<'_>,
-        into: Option<&Into>,
-        needs_destination: bool,
-        call: bool,
-        dynamic: bool,
-    ) -> Result<()> {
+    fn run_into(&mut self, mut source: Started<'_>, run: &Run<'_>) -> Result<()> {
         let columns = source.rows.columns().to_vec();
-        if needs_destination && !columns.is_empty() {
+        if run.needs_destination && !columns.is_empty() {
             return Err(err!(SYNTAX_ERROR, "query has no destination for result data")
                 .hint("If you want to discard the results of a SELECT, use PERFORM instead."));
         }
-        let single = into.is_some_and(|into| into.strict || source.rows.changes_rows() && !dynamic);
-        let needed = match into {
-            Some(_) if single => 2,
-            Some(_) if !dynamic => 1,
+        // How a second row is reported, if at all.
+        let too_many = match run.into {
+            Some(into) if into.strict || source.rows.changes_rows() && !run.dynamic => Some(Severity::Error),
+            Some(_) if !run.dynamic => super::check_level(self.spi.env(), "too_many_rows"),
+            _ => None,
+        };
+        let needed = match run.into {
+            Some(_) if too_many.is_some() => 2,
+            Some(_) if !run.dynamic => 1,
             _ => u64::MAX,
+        };
+        let with_parameters = |error: Error| match &run.parameters {
+            Some(parameters) => error.detail(format!("parameters: {parameters}")),
+            None => error,
         };
         let mut first = None;
         let mut count = 0_u64;
@@ -842,17 +1039,22 @@ impl Frame<'_> {
             count += 1;
             first.get_or_insert(row);
         }
-        if single && count > 1 {
-            return Err(err!(TOO_MANY_ROWS, "query returned more than one row")
-                .hint("Make sure the query returns a single row, or use LIMIT 1."));
+        if let Some(severity) = too_many
+            && count > 1
+        {
+            let error = with_parameters(err!(TOO_MANY_ROWS, "query returned more than one row"));
+            let hint = "Make sure the query returns a single row, or use LIMIT 1.";
+            self.report(if run.dynamic { error } else { error.hint(hint) }, severity)?;
+            // What was read beyond the first row counts no more than without the check.
+            count = 1;
         }
         self.row_count = source.rows.processed().max(count);
-        if !call {
+        if !run.call {
             self.set_found(self.row_count > 0);
         }
-        if let Some(into) = into {
+        if let Some(into) = run.into {
             if into.strict && first.is_none() {
-                bail!(NO_DATA_FOUND, "query returned no rows");
+                return Err(with_parameters(err!(NO_DATA_FOUND, "query returned no rows")));
             }
             self.assign_row(&into.targets, &columns, first)?;
         }
@@ -998,13 +1200,14 @@ impl Frame<'_> {
         };
         let mut values = Vec::with_capacity(fields.len());
         for (index, field) in fields.iter().enumerate() {
-            let value = record.values.get(index).cloned().unwrap_or_default();
-            let from = record.fields.get(index).map_or(types::UNKNOWN, |field| field.type_oid);
-            values.push(self.spi.cast(
-                value,
-                plain(from),
-                TypeRef { typmod: field.typmod, ..plain(field.type_oid) },
-            )?);
+            let to = TypeRef { typmod: field.typmod, ..plain(field.type_oid) };
+            values.push(match (record.values.get(index), record.fields.get(index)) {
+                (Some(value), Some(given)) if !(value.is_null() && given.type_oid == types::UNKNOWN) => {
+                    self.spi.cast(value.clone(), plain(given.type_oid), to)?
+                }
+                // A field that nothing is given for.
+                _ => self.spi.cast(Datum::Null, to, to)?,
+            });
         }
         Ok(Datum::Record(Arc::new(Record { type_oid: to.oid, fields, values })))
     }
@@ -1094,6 +1297,19 @@ impl Frame<'_> {
         }
     }
 
+    /// The array type and its elements' type, of an array or a domain over one.
+    fn array_type(&self, oid: u32) -> Option<(TypeRef, u32)> {
+        use cairn_types::TypeShape;
+        let mut ty = plain(oid);
+        loop {
+            match self.spi.env().type_shape(ty.oid)? {
+                TypeShape::Array { element, .. } => return Some((ty, element)),
+                TypeShape::Domain { base, typmod } => ty = TypeRef { typmod, ..plain(base) },
+                _ => return None,
+            }
+        }
+    }
+
     #[expect(
         clippy::too_many_arguments,
         reason = "a recursion over a path carries the value, its type and the place"
@@ -1108,14 +1324,18 @@ impl Frame<'_> {
         from: TypeRef,
         name: &str,
     ) -> Result<Datum> {
-        let element_type = match self.spi.env().type_shape(ty.oid) {
-            Some(cairn_types::TypeShape::Array { element, .. }) => element,
-            _ => bail!(
+        let Some((array_type, element_type)) = self.array_type(ty.oid) else {
+            bail!(
                 DATATYPE_MISMATCH,
                 "cannot subscript type {} because it does not support subscripting",
                 self.spi.env().format_type(ty.oid, -1)
-            ),
+            )
         };
+        if array_type.oid != ty.oid {
+            // The whole array must satisfy the domain.
+            let changed = self.assign_element(container, array_type, subscripts, rest, value, from, name)?;
+            return self.spi.cast(changed, array_type, ty);
+        }
         let element = TypeRef { typmod: ty.typmod, ..plain(element_type) };
         let array = match container {
             Datum::Array(array) => Array::clone(&array),
@@ -1158,6 +1378,12 @@ impl Frame<'_> {
                     typmod: column.ty.typmod,
                 })
                 .collect();
+            if let Some(fields) = self.spi.composite_fields(self.type_of(target.slot).oid)
+                && fields.len() != columns.len()
+                && !matches!(columns, [column] if column.ty.oid == self.type_of(target.slot).oid)
+            {
+                self.report_column_mismatch()?;
+            }
             let values = row.unwrap_or_else(|| vec![Datum::Null; columns.len()]);
             let record = Arc::new(Record { type_oid: types::RECORD, fields, values });
             // A single composite column is the row itself.
@@ -1171,11 +1397,36 @@ impl Frame<'_> {
             self.set(target.slot, value);
             return Ok(());
         }
+        if targets.len() != columns.len() {
+            self.report_column_mismatch()?;
+        }
         let mut values = row.unwrap_or_default().into_iter();
         for (index, target) in targets.iter().enumerate() {
             let ty = columns.get(index).map_or(plain(types::UNKNOWN), |column| column.ty);
             self.assign(target, values.next().unwrap_or_default(), ty)?;
         }
+        Ok(())
+    }
+
+    /// What the check `strict_multi_assignment` says where a row has more or fewer columns than there are targets.
+    fn report_column_mismatch(&self) -> Result<()> {
+        let check = "strict_multi_assignment";
+        let Some(severity) = super::check_level(self.spi.env(), check) else { return Ok(()) };
+        let list = if severity == Severity::Error { "extra_errors" } else { "extra_warnings" };
+        let message = "number of source and target fields in assignment does not match";
+        let error = err!(DATATYPE_MISMATCH, "{message}")
+            .detail(format!("{check} check of {list} is active."))
+            .hint("Make sure the query returns the exact list of columns.");
+        self.report(error, severity)
+    }
+
+    /// Raises an error, or shows it as a warning.
+    fn report(&self, mut error: Error, severity: Severity) -> Result<()> {
+        if severity == Severity::Error {
+            return Err(error);
+        }
+        error.report_mut().severity = severity;
+        self.spi.env().notice(error);
         Ok(())
     }
 
@@ -1217,10 +1468,16 @@ impl Frame<'_> {
             }
             OpenSource::Rows(Rows::Dynamic { text, using }) => {
                 let (prepared, params, _) = self.prepare_dynamic(text, using, FragmentKind::Cursor)?;
-                self.spi.open_cursor(given.as_deref(), scroll, &prepared, params)?
+                self.spi.open_cursor(given.as_deref(), scroll, &prepared, params.datums)?
             }
         };
-        self.set(cursor, Datum::Text(name));
+        if given.is_none() {
+            let constant = self.routine.function.variables.get(cursor).is_some_and(|one| one.constant);
+            if constant {
+                bail!(ERROR_IN_ASSIGNMENT, "variable \"{}\" is declared CONSTANT", self.name(cursor));
+            }
+            self.set(cursor, Datum::Text(name));
+        }
         Ok(())
     }
 
@@ -1310,6 +1567,20 @@ impl Frame<'_> {
             };
             let value = value.to_string();
             let report = error.report_mut();
+            let given = match option.as_str() {
+                "errcode" => state.is_some(),
+                "message" => message.is_some(),
+                "detail" => report.detail.is_some(),
+                "hint" => report.hint.is_some(),
+                "column" => report.column.is_some(),
+                "constraint" => report.constraint.is_some(),
+                "datatype" => report.data_type.is_some(),
+                "table" => report.table.is_some(),
+                _ => report.schema.is_some(),
+            };
+            if given {
+                bail!(SYNTAX_ERROR, "RAISE option already specified: {}", option.to_ascii_uppercase());
+            }
             match option.as_str() {
                 "errcode" => state = Some(state_of_text(&value)?),
                 "message" => message = Some(value),
@@ -1418,7 +1689,10 @@ enum Step {
 struct Resolver<'a> {
     frame: &'a Frame<'a>,
     scope: ScopeId,
+    visible: Slot,
     params: RefCell<Vec<ParamSource>>,
+    /// Which of them were asked for.
+    used: RefCell<Vec<usize>>,
     /// What the analyzer's own "column does not exist" would hide.
     error: RefCell<Option<Error>>,
 }
@@ -1430,7 +1704,15 @@ impl Resolver<'_> {
             params.push(source);
             params.len() - 1
         });
+        self.note_use(index);
         u32::try_from(index + 1).unwrap_or(u32::MAX)
+    }
+
+    fn note_use(&self, index: usize) {
+        let mut used = self.used.borrow_mut();
+        if !used.contains(&index) {
+            used.push(index);
+        }
     }
 
     fn variable(&self, slot: Slot) -> (u32, TypeRef) {
@@ -1454,22 +1736,26 @@ impl Resolver<'_> {
 impl ParamResolver for Resolver<'_> {
     fn by_name(&self, name: &[&str]) -> Option<(u32, TypeRef)> {
         let scopes = &self.frame.routine.function.scopes;
+        let named = |name| lookup(scopes, self.scope, self.visible, name);
+        let labelled = |label, name| lookup_qualified(scopes, self.scope, self.visible, label, name);
         match name {
-            [name] => lookup(scopes, self.scope, name).map(|slot| self.variable(slot)),
-            [first, second] => match lookup(scopes, self.scope, first) {
+            [name] => named(name).map(|slot| self.variable(slot)),
+            [first, second] => match named(first) {
                 Some(slot) => self.field(slot, second),
-                None => lookup_qualified(scopes, self.scope, first, second).map(|slot| self.variable(slot)),
+                None => labelled(first, second).map(|slot| self.variable(slot)),
             },
-            [label, variable, field] => {
-                lookup_qualified(scopes, self.scope, label, variable).and_then(|slot| self.field(slot, field))
-            }
+            [label, variable, field] => labelled(label, variable).and_then(|slot| self.field(slot, field)),
             _ => None,
         }
     }
 
     fn by_number(&self, number: u32) -> Option<TypeRef> {
         let slot = usize::try_from(number).ok()?.checked_sub(1)?;
-        (slot < self.frame.routine.function.found).then(|| self.frame.type_of(slot))
+        if slot >= self.frame.routine.function.found {
+            return None;
+        }
+        self.note_use(slot);
+        Some(self.frame.type_of(slot))
     }
 
     fn on_conflict(&self) -> NameConflict {
@@ -1554,11 +1840,6 @@ fn is_call(statement: &Fragment) -> bool {
 
 fn is_collatable(oid: u32) -> bool {
     matches!(oid, types::TEXT | types::VARCHAR | types::BPCHAR | types::NAME)
-}
-
-fn null_record(type_oid: u32, fields: Arc<[RecordField]>) -> Datum {
-    let values = vec![Datum::Null; fields.len()];
-    Datum::Record(Arc::new(Record { type_oid, fields, values }))
 }
 
 /// The place of an element among `elements`.

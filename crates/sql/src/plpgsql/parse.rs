@@ -13,9 +13,15 @@ use super::ast::*;
 const DEPTH_MAX: usize = 200;
 
 /// Parses a body. `function` is the name that qualifies parameters; the parameters are visible by name
-/// (where they have one) and as `$1`, `$2`, ...
-pub fn parse(body: &str, function: &str, parameters: &[(Option<String>, String)]) -> Result<Function> {
-    let mut parser = Parser::new(body)?;
+/// (where they have one) and as `$1`, `$2`, ... Variables that hide others are handed to `shadowed`.
+pub fn parse(
+    body: &str,
+    function: &str,
+    parameters: &[(Option<String>, String)],
+    result: ResultKind,
+    shadowed: &mut dyn FnMut(Error) -> Result<()>,
+) -> Result<Function> {
+    let mut parser = Parser::new(body, result, shadowed)?;
     parser.declare_parameters(function, parameters);
     parser.function()
 }
@@ -31,6 +37,9 @@ struct Parser<'a> {
     fragment_count: usize,
     found: Slot,
     conflict: VariableConflict,
+    print_strict_params: Option<bool>,
+    result: ResultKind,
+    shadowed: &'a mut dyn FnMut(Error) -> Result<()>,
     depth: usize,
 }
 
@@ -53,7 +62,11 @@ enum Stop {
 }
 
 impl<'a> Parser<'a> {
-    fn new(body: &'a str) -> Result<Self> {
+    fn new(
+        body: &'a str,
+        result: ResultKind,
+        shadowed: &'a mut dyn FnMut(Error) -> Result<()>,
+    ) -> Result<Self> {
         let scanned = pg_query::scan(body).map_err(|error| err!(SYNTAX_ERROR, "{}", scan_message(&error)))?;
         let tokens = scanned
             .tokens
@@ -71,6 +84,9 @@ impl<'a> Parser<'a> {
             fragment_count: 0,
             found: 0,
             conflict: VariableConflict::Error,
+            print_strict_params: None,
+            result,
+            shadowed,
             depth: 0,
         })
     }
@@ -110,6 +126,7 @@ impl<'a> Parser<'a> {
             found: self.found,
             fragment_count: self.fragment_count,
             conflict: self.conflict,
+            print_strict_params: self.print_strict_params,
         })
     }
 
@@ -117,6 +134,15 @@ impl<'a> Parser<'a> {
     fn directives(&mut self) -> Result<()> {
         while self.is("#") {
             self.next += 1;
+            if self.accept("print_strict_params") {
+                self.print_strict_params = match self.word().as_deref() {
+                    Some("on") => Some(true),
+                    Some("off") => Some(false),
+                    _ => return Err(self.unexpected()),
+                };
+                self.next += 1;
+                continue;
+            }
             if !self.accept("variable_conflict") {
                 return Err(self.unexpected());
             }
@@ -165,6 +191,7 @@ impl<'a> Parser<'a> {
         if self.scopes.get(self.scope).is_some_and(|scope| scope.names.contains_key(&name)) {
             return Err(err!(SYNTAX_ERROR, "duplicate declaration").context(format!("at or near \"{name}\"")));
         }
+        self.note_shadowed(&name)?;
         if self.accept("alias") {
             self.expect("for")?;
             let of = self.identifier()?;
@@ -221,6 +248,16 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
+    /// Reports the name just read if it hides another variable.
+    fn note_shadowed(&mut self, name: &str) -> Result<()> {
+        if self.lookup(name).is_none() {
+            return Ok(());
+        }
+        let offset = self.offset_of(self.next.saturating_sub(1));
+        let error = err!(DUPLICATE_ALIAS, "variable \"{name}\" shadows a previously defined variable");
+        (self.shadowed)(error.at(offset))
+    }
+
     fn cursor_declaration(
         &mut self,
         name: String,
@@ -235,6 +272,7 @@ impl<'a> Parser<'a> {
         if self.accept("(") {
             loop {
                 let arg = self.identifier()?;
+                self.note_shadowed(&arg)?;
                 let type_name = self.type_name()?;
                 let slot = self.add_variable(&arg, VariableKind::Typed(type_name), line);
                 self.bind(&arg, slot);
@@ -510,13 +548,7 @@ impl<'a> Parser<'a> {
         }
         if let Some(cursor) = self.peek_bound_cursor() {
             self.next += 1;
-            let args = if self.accept("(") {
-                let args = self.fragment(&[Stop::CloseParen])?;
-                self.expect(")")?;
-                Some(args)
-            } else {
-                None
-            };
+            let args = self.cursor_args(cursor)?;
             let name = names.into_iter().next().unwrap_or_default();
             let outer = self.open_loop_scope();
             let target = self.add_variable(&name, VariableKind::Record, line);
@@ -598,13 +630,31 @@ impl<'a> Parser<'a> {
     }
 
     fn return_statement(&mut self) -> Result<StatementKind> {
+        let start = self.offset_of(self.next);
         self.next += 1;
+        let offset = self.offset_of(self.next);
         if self.accept("next") {
-            let value = if self.is(";") { None } else { Some(self.fragment(&[Stop::Semicolon])?) };
+            let ResultKind::Set { outputs } = self.result else {
+                let error = err!(DATATYPE_MISMATCH, "cannot use RETURN NEXT in a non-SETOF function");
+                return Err(error.at(start));
+            };
+            let offset = self.offset_of(self.next);
+            let value = match outputs {
+                true if !self.is(";") => {
+                    let message = "RETURN NEXT cannot have a parameter in function with OUT parameters";
+                    return Err(err!(DATATYPE_MISMATCH, "{message}").at(offset));
+                }
+                true => None,
+                false => Some(self.fragment(&[Stop::Semicolon])?),
+            };
             self.expect(";")?;
             return Ok(StatementKind::ReturnNext(value));
         }
         if self.accept("query") {
+            if !matches!(self.result, ResultKind::Set { .. }) {
+                let error = err!(DATATYPE_MISMATCH, "cannot use RETURN QUERY in a non-SETOF function");
+                return Err(error.at(start));
+            }
             let rows = if self.accept("execute") {
                 let text = self.fragment(&[Stop::Word("using"), Stop::Semicolon])?;
                 let using = self.using(&[Stop::Comma, Stop::Semicolon])?;
@@ -615,9 +665,25 @@ impl<'a> Parser<'a> {
             self.expect(";")?;
             return Ok(StatementKind::ReturnQuery(rows));
         }
-        let value = if self.is(";") { None } else { Some(self.fragment(&[Stop::Semicolon])?) };
-        self.expect(";")?;
-        Ok(StatementKind::Return(value))
+        let no_value_in = match self.result {
+            ResultKind::Value => {
+                let value = self.fragment(&[Stop::Semicolon])?;
+                self.expect(";")?;
+                return Ok(StatementKind::Return(Some(value)));
+            }
+            ResultKind::Set { .. } => "function returning set",
+            ResultKind::Procedure => "a procedure",
+            ResultKind::Void => "function returning void",
+            ResultKind::Outputs => "function with OUT parameters",
+        };
+        if self.accept(";") {
+            return Ok(StatementKind::Return(None));
+        }
+        let error = err!(DATATYPE_MISMATCH, "RETURN cannot have a parameter in {no_value_in}").at(offset);
+        Err(match self.result {
+            ResultKind::Set { .. } => error.hint("Use RETURN NEXT or RETURN QUERY."),
+            _ => error,
+        })
     }
 
     fn raise_statement(&mut self) -> Result<StatementKind> {
@@ -798,15 +864,75 @@ impl<'a> Parser<'a> {
             } else {
                 OpenSource::Rows(Rows::Static(self.fragment(&[Stop::Semicolon])?))
             }
-        } else if self.accept("(") {
-            let args = self.fragment(&[Stop::CloseParen])?;
-            self.expect(")")?;
-            OpenSource::Bound(Some(args))
         } else {
-            OpenSource::Bound(None)
+            OpenSource::Bound(self.cursor_args(cursor)?)
         };
         self.expect(";")?;
         Ok(StatementKind::Open { cursor, scroll, source })
+    }
+
+    /// The arguments of a declared cursor, in any notation, as one list in the order of its parameters.
+    fn cursor_args(&mut self, cursor: Slot) -> Result<Option<Fragment>> {
+        let (name, params) = match self.variables.get(cursor) {
+            Some(Variable { name, kind: VariableKind::Cursor(declaration), .. }) => {
+                let params = declaration.args.iter().map(|(name, _)| name.clone()).collect();
+                (name.clone(), params)
+            }
+            Some(variable) => (variable.name.clone(), Vec::new()),
+            None => (String::new(), Vec::new()),
+        };
+        let offset = self.offset_of(self.next);
+        let refuse = |message: String, offset: i32| Err(err!(SYNTAX_ERROR, "{message}").at(offset));
+        if !self.is("(") {
+            return match params.is_empty() {
+                true => Ok(None),
+                false => refuse(format!("cursor \"{name}\" has arguments"), offset),
+            };
+        }
+        if params.is_empty() {
+            return refuse(format!("cursor \"{name}\" has no arguments"), offset);
+        }
+        self.next += 1;
+        let begin = self.next;
+        let mut given: Vec<Option<String>> = vec![None; params.len()];
+        for number in 0..params.len() {
+            let last = self.offset_of(self.next);
+            let notation = self.tokens.get(self.next + 1).map(|token| self.text(token));
+            let mut place = number;
+            if notation == Some(":=") {
+                let wanted = self.identifier()?;
+                place = match params.iter().position(|param| *param == wanted) {
+                    Some(place) => place,
+                    None => {
+                        return refuse(format!("cursor \"{name}\" has no argument named \"{wanted}\""), last);
+                    }
+                };
+                self.next += 1;
+            }
+            let param = &params[place];
+            if given[place].is_some() {
+                let message =
+                    format!("value for parameter \"{param}\" of cursor \"{name}\" specified more than once");
+                return refuse(message, last);
+            }
+            given[place] = Some(self.fragment(&[Stop::Comma, Stop::CloseParen])?.text);
+            if self.is(")") && number + 1 < params.len() {
+                let at = self.offset_of(self.next);
+                return refuse(format!("not enough arguments for cursor \"{name}\""), at);
+            }
+            if self.is(",") {
+                if number + 1 == params.len() {
+                    let at = self.offset_of(self.next);
+                    return refuse(format!("too many arguments for cursor \"{name}\""), at);
+                }
+                self.next += 1;
+            }
+        }
+        let mut args = self.fragment_of(begin, self.next);
+        let given: Vec<String> = given.into_iter().flatten().collect();
+        args.text = given.join(", ");
+        self.expect(")")?;
+        Ok(Some(args))
     }
 
     fn fetch_statement(&mut self, fetch: bool) -> Result<StatementKind> {
@@ -1045,11 +1171,11 @@ impl<'a> Parser<'a> {
     }
 
     fn lookup(&self, name: &str) -> Option<Slot> {
-        lookup(&self.scopes, self.scope, name)
+        lookup(&self.scopes, self.scope, Slot::MAX, name)
     }
 
     fn lookup_qualified(&self, label: &str, name: &str) -> Option<Slot> {
-        lookup_qualified(&self.scopes, self.scope, label, name)
+        lookup_qualified(&self.scopes, self.scope, Slot::MAX, label, name)
     }
 
     fn is_label(&self, name: &str) -> bool {
@@ -1231,14 +1357,17 @@ impl<'a> Parser<'a> {
         }
         if self.next == begin {
             let near = self.tokens.get(begin).map(|token| self.text(token)).unwrap_or_default();
-            return Err(err!(SYNTAX_ERROR, "missing expression at or near \"{near}\""));
+            let error = err!(SYNTAX_ERROR, "missing expression at or near \"{near}\"");
+            return Err(error.at(self.offset_of(begin)));
         }
         let fragment = self.fragment_of(begin, self.next);
         let first =
             self.tokens.get(begin).map(|token| self.text(token).to_ascii_lowercase()).unwrap_or_default();
-        const STATEMENTS: [&str; 8] =
-            ["select", "with", "values", "table", "insert", "update", "delete", "("];
-        if !STATEMENTS.contains(&first.as_str()) {
+        const STATEMENTS: [&str; 7] = ["select", "with", "values", "table", "insert", "update", "delete"];
+        // A parenthesis opens an expression or a query.
+        if STATEMENTS.contains(&first.as_str()) {
+            check_sql(&fragment, FragmentKind::Statement)?;
+        } else if first != "(" {
             check_sql(&fragment, FragmentKind::Expression)?;
         }
         Ok(fragment)
@@ -1252,6 +1381,7 @@ impl<'a> Parser<'a> {
             offset,
             line: self.line_at(offset),
             scope: self.scope,
+            visible: self.variables.len(),
         };
         self.fragment_count += 1;
         fragment
@@ -1261,7 +1391,14 @@ impl<'a> Parser<'a> {
         let offset = self.token_start(self.next);
         self.fragment_count += 1;
         let number = self.fragment_count - 1;
-        Fragment { number, text: text.to_owned(), offset, line: self.line_at(offset), scope: self.scope }
+        Fragment {
+            number,
+            text: text.to_owned(),
+            offset,
+            line: self.line_at(offset),
+            scope: self.scope,
+            visible: self.variables.len(),
+        }
     }
 
     // Errors.
@@ -1281,9 +1418,13 @@ impl<'a> Parser<'a> {
         }
     }
 
+    /// Where a token begins, for an error's position.
+    fn offset_of(&self, token: usize) -> i32 {
+        i32::try_from(self.token_start(token)).unwrap_or(-1)
+    }
+
     fn unexpected(&self) -> Error {
-        let offset = i32::try_from(self.token_start(self.next)).unwrap_or(-1);
-        err!(SYNTAX_ERROR, "syntax error {}", self.near()).at(offset)
+        err!(SYNTAX_ERROR, "syntax error {}", self.near()).at(self.offset_of(self.next))
     }
 }
 
@@ -1301,11 +1442,11 @@ impl Stop {
     }
 }
 
-/// The slot that a name means in a scope.
-pub fn lookup(scopes: &[Scope], scope: ScopeId, name: &str) -> Option<Slot> {
+/// The slot below `visible` that a name means in a scope.
+pub fn lookup(scopes: &[Scope], scope: ScopeId, visible: Slot, name: &str) -> Option<Slot> {
     let mut next = Some(scope);
     while let Some(current) = next.and_then(|id| scopes.get(id)) {
-        if let Some(slot) = current.names.get(name) {
+        if let Some(slot) = current.names.get(name).filter(|slot| **slot < visible) {
             return Some(*slot);
         }
         next = current.parent;
@@ -1313,12 +1454,18 @@ pub fn lookup(scopes: &[Scope], scope: ScopeId, name: &str) -> Option<Slot> {
     None
 }
 
-/// The slot that `label.name` means in a scope.
-pub fn lookup_qualified(scopes: &[Scope], scope: ScopeId, label: &str, name: &str) -> Option<Slot> {
+/// The slot below `visible` that `label.name` means in a scope.
+pub fn lookup_qualified(
+    scopes: &[Scope],
+    scope: ScopeId,
+    visible: Slot,
+    label: &str,
+    name: &str,
+) -> Option<Slot> {
     let mut next = Some(scope);
     while let Some(current) = next.and_then(|id| scopes.get(id)) {
         if current.label.as_deref() == Some(label)
-            && let Some(slot) = current.names.get(name)
+            && let Some(slot) = current.names.get(name).filter(|slot| **slot < visible)
         {
             return Some(*slot);
         }
@@ -1380,11 +1527,12 @@ mod tests {
     use super::*;
 
     fn parsed(body: &str) -> Function {
-        parse(body, "f", &[(Some("n".into()), "int".into()), (None, "text".into())]).unwrap()
+        let parameters = [(Some("n".into()), "int".into()), (None, "text".into())];
+        parse(body, "f", &parameters, ResultKind::Set { outputs: false }, &mut |_| Ok(())).unwrap()
     }
 
     fn message(body: &str) -> String {
-        parse(body, "f", &[]).unwrap_err().message().to_owned()
+        parse(body, "f", &[], ResultKind::Void, &mut |_| Ok(())).unwrap_err().message().to_owned()
     }
 
     #[test]
