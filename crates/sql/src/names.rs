@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use cairn_catalog::{Catalog, Proc, Relation, TypeKind};
+use cairn_types::oid::namespaces;
 use cairn_types::{Env, Error, Oid, RecordField, Result, TypeShape, err, types};
 use pg_query::protobuf::RangeVar;
 
@@ -216,8 +217,20 @@ pub fn reg_lookup(core: &Core, reg_type: Oid, text: &str) -> Result<Oid> {
                 Some((name, rest)) => (name.trim(), rest.trim_end().strip_suffix(')')),
                 None => (text.trim(), None),
             };
-            let name = name.rsplit_once('.').map_or(name, |(_, name)| name);
             let missing = || err!(UNDEFINED_FUNCTION, "operator does not exist: {text}");
+            let name = match name.rsplit_once('.') {
+                Some((schema, name)) => {
+                    // All operators are PostgreSQL's own.
+                    let schema = unqualified(schema)?;
+                    match namespace_named(&catalog, &path, &schema) {
+                        Ok(namespaces::PG_CATALOG) => name,
+                        Ok(_) => return Err(missing()),
+                        Err(_) if reg_type == types::REGOPERATOR => return Err(missing()),
+                        Err(error) => return Err(error),
+                    }
+                }
+                None => name,
+            };
             match sides.and_then(|sides| sides.split_once(',')) {
                 Some((left, right)) => {
                     let side = |text: &str| {
@@ -240,23 +253,44 @@ pub fn reg_lookup(core: &Core, reg_type: Oid, text: &str) -> Result<Oid> {
             }
         }
         types::REGNAMESPACE => {
-            let (_, name) = split(text)?;
+            let name = unqualified(text)?;
             catalog
                 .resolve_namespace(&path, &name)
                 .ok_or_else(|| err!(INVALID_SCHEMA_NAME, "schema \"{name}\" does not exist"))
         }
         types::REGROLE => {
-            let (_, name) = split(text)?;
+            let name = unqualified(text)?;
             core.role(&name).map(|user| user.oid)
         }
         types::REGCOLLATION => {
-            let (_, name) = split(text)?;
-            catalog.collation_by_name(&name).map(|collation| collation.oid).ok_or_else(|| {
-                err!(UNDEFINED_OBJECT, "collation \"{name}\" for encoding \"UTF8\" does not exist")
+            let (schema, name) = split(text)?;
+            let namespace =
+                schema.as_deref().map(|schema| namespace_named(&catalog, &path, schema)).transpose()?;
+            // All collations are PostgreSQL's own.
+            let found = catalog
+                .collation_by_name(&name)
+                .filter(|_| namespace.is_none_or(|namespace| namespace == namespaces::PG_CATALOG));
+            found.map(|collation| collation.oid).ok_or_else(|| {
+                let full = schema.map_or_else(|| name.clone(), |schema| format!("{schema}.{name}"));
+                err!(UNDEFINED_OBJECT, "collation \"{full}\" for encoding \"UTF8\" does not exist")
             })
         }
         _ => Err(Error::unsupported("text search objects are")),
     }
+}
+
+/// A name that no schema can stand before.
+fn unqualified(text: &str) -> Result<String> {
+    match split(text)? {
+        (None, name) => Ok(name),
+        (Some(_), _) => Err(err!(INVALID_NAME, "invalid name syntax")),
+    }
+}
+
+fn namespace_named(catalog: &Catalog, path: &cairn_catalog::SearchPath, schema: &str) -> Result<Oid> {
+    catalog
+        .resolve_namespace(path, schema)
+        .ok_or_else(|| err!(INVALID_SCHEMA_NAME, "schema \"{schema}\" does not exist"))
 }
 
 fn find_procs(

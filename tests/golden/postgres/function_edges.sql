@@ -99,3 +99,15 @@ select dense_rank(x) within group (order by x) from (values (1), (1), (2), (2), 
 create table keyed (k int primary key, p float8);
 insert into keyed values (1, 0), (2, 1);
 select k, percentile_cont(p) within group (order by x::float8) from keyed, generate_series(1, 5) x group by k order by k;
+
+-- Operators and collations of a schema.
+select regoper('pg_catalog.||/'), regoperator('pg_catalog.+(int4,int4)'), regcollation('pg_catalog."POSIX"');
+select to_regoper('ng_catalog.||/'), to_regoperator('ng_catalog.+(int4,int4)'), to_regcollation('ng_catalog."POSIX"'),
+    to_regoper('public.||/');
+select regoper('ng_catalog.||/');
+select regoper('public.||/');
+select regoperator('ng_catalog.+(int4,int4)');
+select regcollation('ng_catalog."POSIX"');
+select regcollation('pg_catalog.nope');
+select regnamespace('foo.bar');
+select regrole('foo.bar');
