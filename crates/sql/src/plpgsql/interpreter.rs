@@ -718,20 +718,17 @@ impl Frame<'_> {
 
     // Results.
 
+    /// RETURN; the parser lets only functions of one value give one.
     fn return_value(&mut self, value: Option<&Fragment>) -> Result<()> {
-        match (&self.routine.returns, value) {
-            (Returns::Value(ty), Some(fragment)) => {
-                let (value, source) = self.evaluate(fragment)?;
-                if !value.is_null() && self.is_row_type(ty.oid) && !matches!(value, Datum::Record(_)) {
-                    bail!(
-                        DATATYPE_MISMATCH,
-                        "cannot return non-composite value from function returning composite type"
-                    );
-                }
-                self.value = Some((value, source));
+        if let (Returns::Value(ty), Some(fragment)) = (&self.routine.returns, value) {
+            let (value, source) = self.evaluate(fragment)?;
+            if !value.is_null() && self.is_row_type(ty.oid) && !matches!(value, Datum::Record(_)) {
+                bail!(
+                    DATATYPE_MISMATCH,
+                    "cannot return non-composite value from function returning composite type"
+                );
             }
-            // The parser lets no other function return a value.
-            (_, _) => {}
+            self.value = Some((value, source));
         }
         Ok(())
     }

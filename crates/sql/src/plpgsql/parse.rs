@@ -1601,7 +1601,7 @@ mod tests {
     fn deep_nesting_is_refused() {
         let body = format!("{}null;{}", "begin ".repeat(5000), "end;".repeat(5000));
         // Sessions run on large stacks; the test harness does not.
-        let parse = move || parse(&body, "f", &[]).unwrap_err().sqlstate();
+        let parse = move || parse(&body, "f", &[], ResultKind::Void, &mut |_| Ok(())).unwrap_err().sqlstate();
         let thread = std::thread::Builder::new().stack_size(32 << 20).spawn(parse).unwrap();
         assert_eq!(thread.join().unwrap(), cairn_types::sqlstate::STATEMENT_TOO_COMPLEX);
     }
