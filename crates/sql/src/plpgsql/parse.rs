@@ -1557,7 +1557,7 @@ mod tests {
                  exception when division_by_zero or sqlstate '22003' then raise; when others then get stacked diagnostics two = message_text; end;
                case x when 1, 2 then null; else null; end case; case when x > 1 then null; end case;
                return next 5; return query select 1; return query execute 'select 2' using 3;
-               commit; rollback and chain; call p(x); assert x = 1, 'no'; return x;
+               commit; rollback and chain; call p(x); assert x = 1, 'no'; return;
              end outer;",
         );
         assert_eq!(function.block.body.len(), 32);
