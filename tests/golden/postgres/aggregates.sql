@@ -39,3 +39,11 @@ select max(amount), min(amount) from sale where amount between 10 and 20;
 select region, amount from sale group by region;
 select sum(amount) from sale group by sum(amount);
 select amount from sale where sum(amount) > 1;
+-- What a number or a name of the select list stands for may not be grouped by if it is an aggregate or a window function.
+select count(*) from sale group by 1;
+select region, 1 + sum(amount) as s from sale group by region, s;
+select (select sum(sale.amount)) from sale group by rollup (1);
+select region, grouping(region) from sale group by region, 2;
+select rank() over (order by 1), count(*) from sale group by 1;
+select region, 1 + row_number() over () as r from sale group by region, r;
+select (select sum(s.amount) from sale s), (select max(rank) from (select rank() over ()) as inner_ranks) from sale group by 1, 2 having count(*) > 0;

@@ -27,3 +27,8 @@ with recursive r(n) as (select 1 union all select count(*) from r) select * from
 create table edge (a int, b int); insert into edge values (1, 2), (2, 3), (3, 4), (4, 5), (10, 11);
 with recursive reach(n, depth) as (select 1, 0 union all select e.b, r.depth + 1 from (select a, b from edge) e, reach r where e.a = r.n or (e.b = 0 and r.n = 0)) select * from reach order by depth;
 with recursive reach(n, depth) as (select 1, 0 union all select e.b, r.depth + 1 from edge e join reach r on e.a = r.n) select * from reach order by depth;
+-- A recursive query has a WITH list of its own.
+with recursive t(j) as (with recursive s(i) as (values (1) union all select i + 1 from s where i < 10) select i from s union all select j + 1 from t where j < 10) select count(*), max(j) from t;
+with recursive t(j) as (with s as materialized (select 1 as i) select i from s union all select j + i from t, s where j < 5) select * from t;
+with recursive t(j) as (with s as (select b from edge where a = 1), r as (select b + 1 as b from s) select b from s union select e.b from t, r, edge e where e.a = t.j and e.b >= r.b) select * from t order by j;
+select o, (with recursive t(j) as (with s as materialized (select o as i) select i from s union all select j + 1 from t, s where j < s.i + 2) select sum(j) from t) from generate_series(1, 3) o;

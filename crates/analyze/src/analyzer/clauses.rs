@@ -28,26 +28,6 @@ enum GroupItem {
 /// GROUPING SETS may not expand to more than this.
 const GROUPING_SETS_MAX: usize = 4096;
 
-/// A target that GROUP BY names or counts may not be an aggregate or a window function of this query.
-fn refuse_in_group_by(expr: &Expr) -> Result<()> {
-    let mut found = Ok(());
-    crate::walk::deep(expr, 0, &mut |expr, level| {
-        let refused = match expr {
-            Expr::Aggregate(call) if call.levels_up == level => {
-                err!(GROUPING_ERROR, "aggregate functions are not allowed in GROUP BY").at(call.location)
-            }
-            Expr::Window(call) if level == 0 => {
-                err!(WINDOWING_ERROR, "window functions are not allowed in GROUP BY").at(call.location)
-            }
-            _ => return,
-        };
-        if found.is_ok() {
-            found = Err(refused);
-        }
-    });
-    found
-}
-
 impl Analyzer<'_> {
     // ----- Finding the target
 
@@ -419,7 +399,7 @@ impl Analyzer<'_> {
             other => {
                 let _ = top;
                 let index = self.find_target(other, targets, ExprKind::GroupBy)?;
-                refuse_in_group_by(&targets[index].expr)?;
+                check_group_target(&targets[index].expr)?;
                 let reference = self.group_clause_for(index, targets, clauses, sort, -1)?;
                 Ok(GroupItem::Simple(vec![reference]))
             }
@@ -532,6 +512,27 @@ fn strip_implicit(expr: &Expr) -> &Expr {
         Expr::Relabel { arg, form: CallForm::ImplicitCast, .. } => strip_implicit(arg),
         other => other,
     }
+}
+
+/// Whether what a name or a number of the select list stands for may be grouped by. Errors: 42803, 42P20.
+fn check_group_target(expr: &Expr) -> Result<()> {
+    let mut result = Ok(());
+    crate::walk::deep(expr, 0, &mut |expr, level| {
+        let aggregate =
+            |location| err!(GROUPING_ERROR, "aggregate functions are not allowed in GROUP BY").at(location);
+        let error = match expr {
+            Expr::Aggregate(call) if call.levels_up == level => aggregate(call.location),
+            Expr::Grouping { location, .. } if level == 0 => aggregate(*location),
+            Expr::Window(call) if level == 0 => {
+                err!(WINDOWING_ERROR, "window functions are not allowed in GROUP BY").at(call.location)
+            }
+            _ => return,
+        };
+        if result.is_ok() {
+            result = Err(error);
+        }
+    });
+    result
 }
 
 /// All grouping sets that a GROUP BY list means: the product of its items' sets.

@@ -66,6 +66,8 @@ impl Planner<'_> {
         self.level_mut().ctes.insert(Arc::clone(&cte.name), CteBinding::Working { slot });
         let depth = self.levels.len();
         let entered = self.enter_as_is(Arc::new(shell))?;
+        // A WITH list of the union itself: both terms may read it.
+        self.bind_ctes(&entered)?;
         let term = |planner: &mut Self, range: usize| -> Result<Planned> {
             match &entered.range_table.get(range).map(|entry| &entry.kind) {
                 Some(RangeTableKind::Subquery { query, .. }) => planner.plan_query(query),
@@ -94,6 +96,7 @@ impl Planner<'_> {
         let (Some(second), Some(first)) = (terms.pop(), terms.pop()) else {
             return Err(Error::internal("a recursive query has two terms"));
         };
+        let own_ctes = self.levels.get(depth).map(|level| level.own_ctes.clone()).unwrap_or_default();
         self.levels.truncate(depth);
         let reset_ctes = self.correlated_ctes(&second);
         let registers: Vec<usize> = column_types.iter().map(|_| self.register()).collect();
@@ -117,6 +120,7 @@ impl Planner<'_> {
         );
         tree.rows = rows;
         tree.total_cost = total;
+        tree.ctes.extend(own_ctes);
         Ok(Planned { tree, outputs })
     }
 }
