@@ -199,13 +199,9 @@ def summary(results, features):
         reasons = collections.Counter(outcome.reason.split(":")[0] for _, outcome in outcomes if outcome.kind == kind)
         if reasons:
             print(f"{kind}: " + ", ".join(f"{reason} {count}" for reason, count in reasons.most_common()))
-    internal = [(name, outcome) for name, outcome in outcomes if outcome.cairn and outcome.cairn.error and outcome.cairn.state == "XX000"
-                and outcome.postgres.state != "XX000" and not outcome.statement.command]
-    for name, outcome in internal:
-        print(f"internal error: {name}:{outcome.statement.line} {outcome.cairn.error}")
     for name, outcome in outcomes:
-        if outcome.kind == compare.CRASHED:
-            print(f"{outcome.reason}: {name}:{outcome.statement.line}")
+        if outcome.kind == compare.CRASHED or outcome.reason.startswith("internal error"):
+            print(f"{name}:{outcome.statement.line} {outcome.reason}")
     table = refusals(outcomes)
     if table:
         print("\nrefused by feature: statements, and statements that fall after them")

@@ -172,6 +172,8 @@ def classify(statement, postgres, cairn, failures, client_copy):
             return SAME, "notices", ""
         if sorted(mine) == sorted(other) and not re.search(r"\border\s+by\b", text, re.I):
             return SAME, "order of rows", ""
+    if ours == "XX000":
+        return DIFFERENT, f"internal error: {cairn.error}", ""
     if cause := failures.cause(text):
         return CASCADE, "", cause
     if cairn.error and postgres.error:
