@@ -76,7 +76,7 @@ class Failures:
     names: dict = field(default_factory=dict)
     transaction: str | None = None  # why the transaction that is open in Cairn has failed
     open: bool = False
-    made: list = field(default_factory=list)  # names touched since BEGIN
+    made: list = field(default_factory=list)  # names touched since BEGIN that were not missing before
 
     def cause(self, text):
         """The reason of the failure that a statement suffers from, by the names it uses."""
@@ -93,7 +93,7 @@ class Failures:
         names = {name for name in names if name not in NO_NAMES and not name.startswith("pg_")}
         if dropped:
             names |= {word.strip('"').lower() for word in WORD.findall(text)} & self.names.keys()
-        self.made += names
+        self.made += names - self.names.keys()
         for name in names:
             if reason and not (dropped and "does not exist" in reason):
                 self.names[name] = reason
@@ -162,7 +162,8 @@ def classify(statement, postgres, cairn, failures, client_copy):
         return CRASHED, "timed out", ""
     if re.search(r"\blanguage\s+'?c\b", text, re.I) and re.match(r"create\b", text, re.I) and cairn.error:
         return FUNCTION_IN_C, "", ""
-    if cairn.error and ours == "25P02":
+    # Neither is there a transaction to go on with, nor are its savepoints there.
+    if ours == "25P02" or ours == "3B001" and not postgres.error:
         return CASCADE, "", failures.transaction or "failed transaction"
     if cairn.error and (ours == "0A000" or (not ours and "not supported" in cairn.error)):
         return REFUSED, feature(cairn.error), ""
@@ -182,7 +183,8 @@ def classify(statement, postgres, cairn, failures, client_copy):
         return DIFFERENT, f"refused: {ours} {general(cairn.error)}", ""
     if postgres.error:
         return DIFFERENT, f"accepted: PostgreSQL says {theirs} {general(postgres.error)}", ""
-    if re.match(r"\s*explain\b", text, re.I):
+    # Functions of the suite run EXPLAIN and return what it says.
+    if re.match(r"explain\b|.*\b(?:explain_\w+|check_estimated_rows)\s*\(", text, re.I):
         return DIFFERENT, "plan", ""
     if statement.command:
         return DIFFERENT, f"\\{statement.command}", ""
