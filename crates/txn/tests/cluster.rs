@@ -2,15 +2,16 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod common;
+
 use std::path::Path;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cairn_txn::{
-    BeginOptions, Clock, Cluster, Database, Durability, EngineOptions, Error, FIRST_NORMAL_ID, Interrupt,
-    Isolation, Origin, Recovery, Resources, SequenceOptions, SequenceState, SessionHandle, StorageError,
-    Store, Transaction,
+    Clock, Cluster, Database, Durability, EngineOptions, Error, FIRST_NORMAL_ID, Origin, Recovery, Resources,
+    SequenceOptions, SequenceState, StorageError, Store,
 };
+use common::begin;
 
 fn open(directory: &Path) -> Result<Cluster, Error> {
     open_allowing(directory, Recovery::default())
@@ -20,18 +21,6 @@ fn open_allowing(directory: &Path, recovery: Recovery) -> Result<Cluster, Error>
     let resources = Resources::new(16 << 20, 8 << 20);
     let options = EngineOptions { recovery, ..EngineOptions::default() };
     Cluster::open_with(directory, options, resources, Clock::system())
-}
-
-fn begin(database: &Database) -> Arc<dyn Transaction> {
-    let session = Arc::new(SessionHandle { pid: 1, interrupt: Arc::new(Interrupt::default()) });
-    database
-        .begin(BeginOptions {
-            session,
-            isolation: Isolation::ReadCommitted,
-            read_only: false,
-            read_time: None,
-        })
-        .unwrap()
 }
 
 fn put(database: &Database, value: &[u8]) {

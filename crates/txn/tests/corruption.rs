@@ -7,15 +7,17 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod common;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cairn_txn::{
-    BeginOptions, Clock, Cluster, Database, Direction, Durability, EngineOptions, Error, Interrupt,
-    Isolation, KeyRange, Origin, Recovery, Resources, SessionHandle, StorageError, Store, Transaction,
+    Clock, Cluster, Database, Direction, Durability, EngineOptions, Error, KeyRange, Origin, Recovery,
+    Resources, StorageError,
 };
+use common::begin;
 
 const COMMITS: u32 = 90;
 const ROWS_PER_COMMIT: u32 = 4;
@@ -31,18 +33,6 @@ fn open(directory: &Path, recovery: Recovery) -> Result<Cluster, Error> {
         ..EngineOptions::default()
     };
     Cluster::open_with(directory, options, resources, Clock::system())
-}
-
-fn begin(database: &Database) -> Arc<dyn Transaction> {
-    let session = Arc::new(SessionHandle { pid: 1, interrupt: Arc::new(Interrupt::default()) });
-    database
-        .begin(BeginOptions {
-            session,
-            isolation: Isolation::ReadCommitted,
-            read_only: false,
-            read_time: None,
-        })
-        .unwrap()
 }
 
 fn key(commit: u32, row: u32) -> Vec<u8> {

@@ -9,6 +9,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod common;
+
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::FileExt;
@@ -19,10 +21,10 @@ use std::time::Duration;
 
 use cairn_storage::log_files::written_bytes;
 use cairn_txn::{
-    BeginOptions, Cluster, Database, Direction, Durability, EngineOptions, Error, Interrupt, Isolation,
-    KeyRange, Origin, Resources, Retention, RowLockMode, SequenceOptions, SessionHandle, Store, SyncPhase,
-    Transaction, WaitPolicy,
+    Cluster, Database, Direction, Durability, EngineOptions, Error, KeyRange, Origin, Resources, Retention,
+    RowLockMode, SequenceOptions, Store, SyncPhase, Transaction, WaitPolicy,
 };
+use common::begin;
 
 const LARGE: u32 = 10;
 /// Rows of it.
@@ -66,18 +68,6 @@ fn database(cluster: &Cluster) -> Database {
         }
         found => found.unwrap(),
     }
-}
-
-fn begin(database: &Database) -> Arc<dyn Transaction> {
-    let session = Arc::new(SessionHandle { pid: 1, interrupt: Arc::new(Interrupt::default()) });
-    database
-        .begin(BeginOptions {
-            session,
-            isolation: Isolation::ReadCommitted,
-            read_only: false,
-            read_time: None,
-        })
-        .unwrap()
 }
 
 fn row(storage: u32, thread: u32) -> Vec<u8> {

@@ -6,15 +6,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod common;
+
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 
 use cairn_powerloss::{Fault, FaultyCall, Recorder};
-use cairn_txn::{
-    BeginOptions, Clock, Cluster, Database, Durability, EngineOptions, Interrupt, Isolation, Origin,
-    Resources, SessionHandle, Store, Transaction,
-};
+use cairn_txn::{Clock, Cluster, Durability, EngineOptions, Origin, Resources};
+use common::begin;
 
 const DIRECTORY: &str = "CAIRN_FAILING_LIST_DIRECTORY";
 const EIO: i32 = 5;
@@ -24,18 +23,6 @@ fn open(directory: &Path) -> Cluster {
     let resources = Resources::new(16 << 20, 8 << 20);
     let options = EngineOptions { garbage_collection: false, ..EngineOptions::default() };
     Cluster::open_with(directory, options, resources, Clock::system()).unwrap()
-}
-
-fn begin(database: &Database) -> Arc<dyn Transaction> {
-    let session = Arc::new(SessionHandle { pid: 1, interrupt: Arc::new(Interrupt::default()) });
-    database
-        .begin(BeginOptions {
-            session,
-            isolation: Isolation::ReadCommitted,
-            read_only: false,
-            read_time: None,
-        })
-        .unwrap()
 }
 
 /// The child: it is run by the test below and does nothing by itself.

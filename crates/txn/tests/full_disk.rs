@@ -3,32 +3,22 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod common;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cairn_testkit::SmallDisk;
 use cairn_txn::{
-    BeginOptions, Clock, Database, Direction, Durability, EngineOptions, Error, Interrupt, Isolation,
-    KeyRange, Resources, SessionHandle, StorageError, Store, Transaction,
+    Clock, Database, Direction, Durability, EngineOptions, Error, KeyRange, Resources, StorageError,
 };
+use common::begin;
 
 fn open(directory: &Path) -> Database {
     let options = EngineOptions { memtable_bytes: 1 << 20, ..EngineOptions::default() };
     let resources = Resources::new(16 << 20, 8 << 20);
     Database::open(&directory.join("store"), &options, &resources, Arc::new(Clock::system())).unwrap()
-}
-
-fn begin(database: &Database) -> Arc<dyn Transaction> {
-    let session = Arc::new(SessionHandle { pid: 1, interrupt: Arc::new(Interrupt::default()) });
-    database
-        .begin(BeginOptions {
-            session,
-            isolation: Isolation::ReadCommitted,
-            read_only: false,
-            read_time: None,
-        })
-        .unwrap()
 }
 
 fn insert(database: &Database, number: u64) -> Result<(), Error> {
