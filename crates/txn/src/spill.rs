@@ -63,7 +63,8 @@ impl Spill {
         self.spans.values()
     }
 
-    fn may_have(&self, key: &[u8]) -> bool {
+    /// Whether it may have records of the key.
+    pub(crate) fn may_have(&self, key: &[u8]) -> bool {
         let span = key::storage_of(key).and_then(|storage| self.spans.get(&storage));
         span.is_some_and(|(low, high)| &low[..] <= key && key <= &high[..])
     }

@@ -635,7 +635,10 @@ impl Transaction for Txn {
     fn newest_of_locked(&self, key: &[u8]) -> Result<Newest> {
         if self.core.touched() {
             let mut state = self.core.state.lock();
-            if state.created_mut(key).is_some() || self.own_newest(&state, key)?.is_some() {
+            // Where there may be own writes, one pass finds those and the committed ones.
+            let may_have_own = state.writes.newest(key).is_some()
+                || state.spill.as_ref().is_some_and(|spill| spill.may_have(key));
+            if may_have_own || state.created_mut(key).is_some() {
                 drop(state);
                 return self.newest(key);
             }
